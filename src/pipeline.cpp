@@ -411,7 +411,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   try {
     made = compile::compile(functions, options, {}, record, &timed);
   } catch (Error& e) {
-    e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
+    e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " that this ingot runs" : "", e.message);
     throw;
   }
   for (plan::Weight& w : made.weights) {
@@ -426,11 +426,12 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   made.signature = old.signature;
   made.values = old.values;
   made.file = old.file;
+  made.signer = old.signer;
   made.runs_external = old.runs_external;
   plan::verify(made);
   // With another graph, programs would run with memory of other sizes.
   for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
-  report(fmt::format("{}: compiled for {}", old.outdated ? "an older format" : "no program for this GPU", names),
+  report(fmt::format("{}: compiled for {}", old.outdated ? "programs of another version" : "no program for this GPU", names),
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return made;
 }

@@ -33,7 +33,7 @@ std::string cache_key(const capture::Model&, const compile::Options&);
 plan::Plan build_or_take(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 
 // Compiles the plan's portable graphs for these targets with the options of its build: the result is what build would have made for them. Weights are the
-// plan's. For a GPU without a program in the plan, or a plan of an older format. Reported by INGOT_LOG.
+// plan's. For a GPU without a program in the plan, or a plan whose programs are of another revision. Reported by INGOT_LOG.
 plan::Plan rebuild(const plan::Plan&, std::span<const Target>, compile::Record* record = nullptr);
 
 // Runs prepare and a function of the plan step by step, and compares each step's results with the reference (verify/verify.h): JSON. Error (version)

@@ -308,6 +308,7 @@ plan::Plan refit(const plan::Plan& plan, const std::vector<std::string>& weights
   made.values = plan::Values::embedded;
   made.hash = {};
   made.weights_hash.reset();
+  made.signer.clear();
   return made;
 }
 

@@ -34,6 +34,7 @@ ALLOWED = {
 THIRD_PARTY = {
     "fmt": None,  # any room
     "flatbuffers": {"plan"},
+    "xxhash": {"base"},
     "simdjson": {"capture", "cli", "pipeline"},
     "CLI": {"cli"},
     "torch": {"torch"},

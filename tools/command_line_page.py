@@ -28,6 +28,8 @@ EXAMPLES = {
     "ops": "ingot ops conv",
     "doctor": "ingot doctor --measure",
     "cache": "ingot cache why",
+    "sign": "ingot sign model.ingot --key release.key",
+    "keygen": "ingot keygen release",
 }
 
 

@@ -2,7 +2,7 @@
 # Everything a build needs: Debian packages and a .venv with torch. Run by `make setup`; does nothing that is done already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages="g++ cmake ninja-build ccache libfmt-dev libflatbuffers-dev flatbuffers-compiler libsimdjson-dev libcli11-dev libgtest-dev patchelf"
+packages="g++ cmake ninja-build ccache libfmt-dev libflatbuffers-dev flatbuffers-compiler libxxhash-dev libsimdjson-dev libcli11-dev libgtest-dev patchelf"
 missing=""
 for p in $packages; do dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q "install ok installed" || missing="$missing $p"; done
 if [ -n "$missing" ]; then

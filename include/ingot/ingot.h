@@ -201,9 +201,21 @@ typedef enum ingot_trust {
 INGOT_API ingot_status ingot_plan_load(const char* path, ingot_plan** out);
 /* The same with a level of trust. map = 0: the whole file is read into memory, and all its checksums are compared. */
 INGOT_API ingot_status ingot_plan_load_with(const char* path, ingot_trust trust, int map, ingot_plan** out);
+/* A file that one of `count` keys has signed (`ingot sign`), and that was not changed since; otherwise INGOT_FORMAT, and nothing of it is used. It is trusted like
+ * INGOT_TRUST_CODE, and read whole. A key is a text, "ed25519:" and 64 hexadecimal digits, or the path of a file with such texts, one a line. Needs libsodium:
+ * INGOT_DEVICE if it is not found. */
+INGOT_API ingot_status ingot_plan_load_signed(const char* path, const char* const* keys, size_t count, ingot_plan** out);
 /* The bytes must not change until the plan and everything made from it are released. INGOT_TRUST_AUTO. */
 INGOT_API ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out);
 INGOT_API ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_trust trust, ingot_plan** out);
+/* As ingot_plan_load_signed, for the bytes of a file. */
+INGOT_API ingot_status ingot_plan_load_memory_signed(const void* data, size_t bytes, const char* const* keys, size_t count, ingot_plan** out);
+/* [compiler] Writes the plan file `path`, with a signature by the secret key in the file `key`, to `out` (which may be `path`). A signature that it has is replaced.
+ * Every other way of writing a plan writes it without a signature. */
+INGOT_API ingot_status ingot_plan_sign(const char* path, const char* key, const char* out);
+/* [compiler] Writes a new secret key to PATH.key, which only this user can read, and its public key to PATH.pub, and gives the text of the public key; release with
+ * ingot_string_release. INGOT_IO if one of the files is there. */
+INGOT_API ingot_status ingot_keys_make(const char* path, char** public_key);
 /* Atomic: the file is the old one or the new one. Weights' values are left out if the plan was compiled with option weights="strip". */
 INGOT_API ingot_status ingot_plan_save(const ingot_plan* plan, const char* path);
 /* The bytes of a plan file. values = 0: without the weights' values (their "source" in ingot_plan_describe is "host"), for a program that stores them itself. After

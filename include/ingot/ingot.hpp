@@ -186,6 +186,12 @@ class Plan {
   static Plan load(const std::string& path, ingot_trust trust = INGOT_TRUST_AUTO, bool map = true) {
     return Plan(ingot_plan_load_with, path.c_str(), trust, static_cast<int>(map));
   }
+  // A file that one of the keys has signed: see ingot_plan_load_signed.
+  static Plan load_signed(const std::string& path, const std::vector<std::string>& keys) {
+    std::vector<const char*> texts;
+    for (const std::string& key : keys) texts.push_back(key.c_str());
+    return Plan(ingot_plan_load_signed, path.c_str(), texts.data(), texts.size());
+  }
   // The bytes must not change until the plan and everything made from it are destroyed.
   static Plan from_memory(std::span<const std::byte> bytes, ingot_trust trust = INGOT_TRUST_AUTO) { return Plan(ingot_plan_load_memory_with, bytes.data(), bytes.size(), trust); }
   void save(const std::string& path) const { detail::check(ingot_plan_save(handle_.get(), path.c_str())); }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .base import atomic
 from .engine import _engine, _op
-from .engine._engine import TRUST
+from .engine._engine import SIGNED, checked_keys
 from .errors import DeviceError, FormatError, InputError, IoError, OptionError, UnsupportedError
 from .module.module import Module
 from .module.module_kinds import Exported, FromPlan, FromProgram, Package
@@ -85,6 +85,7 @@ def load(
     device: str | torch.device | None = None,
     format: str | None = None,
     trust: str = "auto",
+    keys: Sequence[str | os.PathLike[str]] | None = None,
     mmap: bool = True,
     weights: Mapping[str, Any] | None = None,
     **runtime_option: Unpack[RunOptions],
@@ -100,22 +101,26 @@ def load(
     device: where a `.ingot` file runs, with its inputs and results: "cpu", "cuda" or "cuda:1". None: the CPU if the file has a program for it, else the first GPU.
     format: the format that the file must have: "ingot", "exported_program" or "aot_inductor". None: the first bytes decide.
     trust: "data": nothing in the file is executed, and all checksums are compared. "code": code in the file may run. "auto": GPU code of a `.ingot` file runs
-        if this user's ingot compiled it on this machine. With "auto" and "data" all other GPU code is compiled anew from the file's graph.
+        if this user's ingot compiled it on this machine. With "auto" and "data" all other GPU code is compiled anew from the file's graph. "signed": a `.ingot` file
+        that one of `keys` has signed (`ingot sign`) and that was not changed since; it is read whole, and then trusted like "code".
+    keys: for trust="signed", of those whose files you trust: texts "ed25519:.." as `ingot keygen` prints them, or paths of files with one a line.
     mmap: False reads a `.ingot` file whole and compares its checksums. Use it for a file that somebody may overwrite or truncate while it is in use: a mapped
         file that is truncated ends the process (SIGBUS), in a call or in ingot.save. Files that ingot.save replaces are safe.
     weights: a state dict, instead of the values in a `.ingot` file; needed for one that was saved without values (weights="strip").
 
     Results have the model's structure. A namedtuple whose class is not in a loaded module becomes another one with the same fields. Classes registered with
-    pytree have to be registered here too. Raises FormatError for a damaged file or one of another format, VersionError, IoError, InputError.
+    pytree have to be registered here too. Raises FormatError for a damaged file, one of another format
+    or one without the signature asked for, VersionError, IoError, InputError.
     """
     if format not in (None, *_FORMATS):
         raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
-    if trust not in TRUST:
-        raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
+    checked_keys(trust, keys)
     kind = torch_archive.kind_of(path)
     if format not in (None, kind):
         raise FormatError(f"{os.fspath(path)} is {_SHOWN[kind]}, and the format asked for is {format!r}", remedy=f'format="{kind}" or none')
     if kind != "ingot":
+        if trust == SIGNED:
+            raise FormatError(f"{os.fspath(path)} is {_SHOWN[kind]}, and only .ingot files can be signed", remedy='save it with format="ingot", or load it with trust="code" if you trust whoever made it')
         if runtime_option:
             raise OptionError(f"option {next(iter(runtime_option))!r} is for .ingot files", remedy="torch.set_num_threads sets the threads of a torch program")
         if weights is not None:
@@ -125,7 +130,7 @@ def load(
         return _load_program(os.fspath(path), kind, trust)
     if device is not None:
         runtime_option["device"] = str(device)
-    return Module(FromPlan(_engine.load_engine(path, weights=weights, trust=trust, mmap=mmap, **runtime_option)))
+    return Module(FromPlan(_engine.load_engine(path, weights=weights, trust=trust, keys=keys, mmap=mmap, **runtime_option)))
 
 
 def save_exported_program(program, path):

@@ -15,6 +15,7 @@
 #include "lower/lower.h"
 #include "ops/operator.h"
 #include "pipeline.h"
+#include "plan/signature.h"
 #include "runtime/strided.h"
 
 struct ingot_model {
@@ -53,12 +54,6 @@ void describe_type(std::string& s, const ir::Graph& g, const std::string& name, 
                      symbol.max == INT64_MAX ? "null" : std::to_string(size->size_at(symbol.max)), size->factor, size->offset);
   }
   s += "]}";
-}
-
-std::vector<std::string> texts(const char* const* from, size_t count, const char* name) {
-  std::vector<std::string> out;
-  for (const char* text : std::span(count > 0 ? &required(from, name) : nullptr, count)) out.emplace_back(&required(text, name));
-  return out;
 }
 
 }  // namespace
@@ -134,6 +129,17 @@ ingot_status ingot_plan_verify_steps(const ingot_plan* plan, uint32_t function, 
     const auto wanted = static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::input; }));
     if (in.size() != wanted) fail(Code::invalid_input, "function \"{}\" takes {} inputs, but {} are given", f.name, wanted, in.size());
     *json = give_text(verify_steps(plan_for(plan->plan, settings.device), function, in, settings));
+  });
+}
+
+ingot_status ingot_plan_sign(const char* path, const char* key, const char* out) {
+  return guard([&] { plan::sign_file(&required(path, "path"), &required(key, "key"), &required(out, "out")); });
+}
+
+ingot_status ingot_keys_make(const char* path, char** public_key) {
+  return guard([&] {
+    required(public_key, "public_key");
+    *public_key = give_text(plan::make_keys(&required(path, "path")));
   });
 }
 

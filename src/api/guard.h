@@ -1,7 +1,9 @@
 // Catches exceptions at the C boundary: they become statuses and this thread's last error.
 #pragma once
 #include <new>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "ingot/ingot.h"
@@ -33,6 +35,13 @@ template <class T>
 T& required(T* pointer, const char* name) {
   if (pointer == nullptr) fail(Code::invalid_input, "argument {} is NULL", name);
   return *pointer;
+}
+
+// `count` texts of the caller.
+inline std::vector<std::string> texts(const char* const* from, size_t count, const char* name) {
+  std::vector<std::string> out;
+  for (const char* text : std::span(count > 0 ? &required(from, name) : nullptr, count)) out.emplace_back(&required(text, name));
+  return out;
 }
 
 // A copy of the text, which C code frees by ingot_string_release.

@@ -5,7 +5,7 @@ namespace ingot::api {
 
 std::shared_ptr<const plan::Plan> current(std::shared_ptr<const plan::Plan> plan) {
   if (plan->outdated) {
-    throw Error(Code::version, "the plan is of an older format, whose programs this runtime does not run")
+    throw Error(Code::version, "the plan's programs are of another version of ingot, and this runtime does not run them")
         .fix("load it once with libingot, which compiles it anew, and save it; or compile the model again with this version");
   }
   return plan;

@@ -7,7 +7,7 @@
 
 namespace ingot::api {
 
-// Compiles a plan of an older format again, from its graphs and for its targets; other plans are returned as they are. Error (version) without a compiler.
+// Compiles a plan whose programs are of another revision (plan/file.h) again, from its graphs and for its targets; other plans are returned as they are. Error (version) without a compiler.
 std::shared_ptr<const plan::Plan> current(std::shared_ptr<const plan::Plan>);
 
 // The plan or, for a GPU without a program in it, a plan compiled from its graph.

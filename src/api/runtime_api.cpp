@@ -8,6 +8,7 @@
 #include "backend/cpu/run/isa.h"
 #include "backend/run/registry.h"
 #include "base/log.h"
+#include "base/shared_library.h"
 #include "base/step_watch.h"
 #include "base/text.h"
 #include "plan/describe.h"
@@ -91,6 +92,20 @@ plan::Trust trust_of(ingot_trust trust) {
   return static_cast<plan::Trust>(number);
 }
 
+struct Bytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keep;
+};
+
+// The caller's bytes, or an aligned copy: numbers are read in place.
+Bytes aligned(const void* data, size_t bytes) {
+  const std::byte* given = &required(static_cast<const std::byte*>(data), "data");
+  if (reinterpret_cast<uintptr_t>(data) % 16 == 0) return {{given, bytes}, nullptr};
+  auto copy = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  std::memcpy(copy.get(), given, bytes);
+  return {{copy.get(), bytes}, copy};
+}
+
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
 int64_t limit_of(const ingot_options* options) { return options == nullptr ? 0 : options->values.integer("memory_bytes"); }
 
@@ -166,7 +181,7 @@ ingot_status ingot_set_library_folders(const char* const* folders, size_t count)
     if (count > 0) required(folders, "folders");
     std::vector<std::string> list;
     for (size_t i = 0; i < count; ++i) list.emplace_back(&required(folders[i], "folder"));
-    backend::set_library_folders(std::move(list));
+    set_library_folders(std::move(list));
   });
 }
 
@@ -254,19 +269,23 @@ ingot_status ingot_plan_load_with(const char* path, ingot_trust trust, int map, 
   });
 }
 
+ingot_status ingot_plan_load_signed(const char* path, const char* const* keys, size_t count, ingot_plan** out) {
+  return guard([&] { required(out, "out") = new ingot_plan{current(plan::read_signed_file(&required(path, "path"), texts(keys, count, "keys")))}; });
+}
+
 ingot_status ingot_plan_load_memory(const void* data, size_t bytes, ingot_plan** out) { return ingot_plan_load_memory_with(data, bytes, INGOT_TRUST_AUTO, out); }
 
 ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_trust trust, ingot_plan** out) {
   return guard([&] {
-    const std::byte* bytes_of = &required(static_cast<const std::byte*>(data), "data");
-    required(out, "out");
-    std::shared_ptr<std::byte[]> copy;
-    if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {  // the caller's array may be unaligned, and numbers are read in place
-      copy = std::make_shared_for_overwrite<std::byte[]>(bytes);
-      std::memcpy(copy.get(), data, bytes);
-      bytes_of = copy.get();
-    }
-    *out = new ingot_plan{current(plan::read({bytes_of, bytes}, copy, trust_of(trust)))};
+    const Bytes given = aligned(data, bytes);
+    required(out, "out") = new ingot_plan{current(plan::read(given.bytes, given.keep, trust_of(trust)))};
+  });
+}
+
+ingot_status ingot_plan_load_memory_signed(const void* data, size_t bytes, const char* const* keys, size_t count, ingot_plan** out) {
+  return guard([&] {
+    const Bytes given = aligned(data, bytes);
+    required(out, "out") = new ingot_plan{current(plan::read_signed(given.bytes, given.keep, texts(keys, count, "keys")))};
   });
 }
 
@@ -316,6 +335,7 @@ ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_
     }
     made->hash = {};
     made->weights_hash.reset();
+    made->signer.clear();
     *out = new ingot_plan{std::move(made)};
   });
 }

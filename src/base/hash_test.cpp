@@ -1,8 +1,10 @@
 #include "base/hash.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <vector>
 
 namespace ingot {
@@ -43,12 +45,28 @@ TEST(Hash, LengthsOfZerosDiffer) {
   EXPECT_EQ(seen.size(), zeros.size() + 1);
 }
 
-TEST(Hash, TheFourPartsAreDifferentHashes) {
-  for (size_t n : {0, 5, 63, 64, 1000}) {
-    auto parts = hash256(numbers(n));
-    std::set<std::vector<std::byte>> seen;
-    for (size_t k = 0; k < 4; ++k) seen.insert({parts.begin() + static_cast<long>(8 * k), parts.begin() + static_cast<long>(8 * k + 8)});
-    EXPECT_EQ(seen.size(), 4u) << n;
+// The values of `printf .. | xxhsum -H2` and of XXH3_64bits: files hold them, so they never change.
+TEST(Hash, IsXxh3) {
+  EXPECT_EQ(hash64({}), 0x2d06800538d394c2u);
+  auto text = [](std::string_view bytes) {
+    std::string out;
+    for (std::byte b : hash128(std::as_bytes(std::span(bytes)))) out += fmt::format("{:02x}", static_cast<unsigned>(b));
+    return out;
+  };
+  EXPECT_EQ(text(""), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(text("ingot"), "e04ee18e5aae88ac79b859c60e0bc1ce");
+}
+
+TEST(Hash, PartsAreHashedAsTheWhole) {
+  for (size_t n : {0, 1, 63, 300, 5000}) {
+    const std::vector<std::byte> v = numbers(n);
+    for (size_t cut : {size_t{0}, n / 3, n}) {
+      Hasher128 hasher;
+      hasher.add(std::span(v).first(cut));
+      hasher.add(std::span(v).subspan(cut));
+      EXPECT_EQ(hasher.hash(), hash128(v)) << n << ", cut at " << cut;
+      EXPECT_EQ(hasher.hash(), hash128(v));  // asked twice
+    }
   }
 }
 

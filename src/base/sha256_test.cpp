@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,20 @@ TEST(Sha256, IsThatOfOthers) {
     std::vector<std::byte> bytes(n);
     for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(i * 7 + n);
     EXPECT_EQ(hex(bytes), expected) << n;
+  }
+}
+
+TEST(Sha256, PartsAreHashedAsTheWholeWithAndWithoutTheProcessorsInstructions) {
+  for (size_t n : {0, 1, 55, 56, 63, 64, 65, 128, 300, 4099}) {
+    std::vector<std::byte> bytes(n);
+    for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(i * 7 + n);
+    for (bool own : {true, false}) {
+      for (size_t part : {size_t{1}, size_t{7}, size_t{64}, size_t{100}, n + 1}) {
+        Sha256 parts(own);
+        for (size_t at = 0; at < n; at += part) parts.add(std::span(bytes).subspan(at, std::min(part, n - at)));
+        EXPECT_EQ(parts.hash(), sha256(bytes)) << n << " in parts of " << part;
+      }
+    }
   }
 }
 

@@ -25,10 +25,10 @@ namespace {
 struct Head {
   std::array<char, 8> magic;
   uint64_t key_bytes, value_bytes;
-  std::array<std::byte, 32> key_hash, value_hash;
+  Hash128 key_hash, value_hash;
 };
-constexpr std::array<char, 8> magic = {'I', 'N', 'G', 'K', 'E', 'P', 'T', '1'};
-static_assert(sizeof(Head) == 88);
+constexpr std::array<char, 8> magic = {'I', 'N', 'G', 'K', 'E', 'P', 'T', '2'};
+static_assert(sizeof(Head) == 56);
 
 constexpr size_t name_length = 64;
 
@@ -80,7 +80,7 @@ Store::Look Store::look(const std::string& name, bool value) const try {
   if (!file.bytes) return {};
   if (file.size != begin.size || std::memcmp(file.bytes->data(), &head, sizeof head) != 0) return look(name, value);  // it was replaced meanwhile
   const std::span<const std::byte> all(*file.bytes), key = all.subspan(sizeof head, head.key_bytes), rest_of_it = all.subspan(sizeof head + head.key_bytes);
-  if (hash256(key) != head.key_hash || (value && hash256(rest_of_it) != head.value_hash)) return {{}, "its bytes do not have the checksum that it says"};
+  if (hash128(key) != head.key_hash || (value && hash128(rest_of_it) != head.value_hash)) return {{}, "its bytes do not have the checksum that it says"};
   Look found{Content{std::string(reinterpret_cast<const char*>(key.data()), key.size()), {rest_of_it.begin(), rest_of_it.end()}}, {}};
   if (name_of(found.content->key) != name) return {{}, "it is the entry of another name"};
   return found;
@@ -115,7 +115,7 @@ void Store::put(std::string_view key, std::span<const std::byte> value) const {
   if (there && std::equal(there->begin(), there->end(), value.begin(), value.end())) return;  // another process has put it meanwhile
   if (lock.state() == FileLock::State::held) remove_leftovers(folder_, 0);                     // whoever wrote them is dead
   make_room(limit_ - bytes);
-  const Head head{magic, key.size(), value.size(), hash256(text), hash256(value)};
+  const Head head{magic, key.size(), value.size(), hash128(text), hash128(value)};
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&head, 1)), text, value};
   write_atomically(path(name_of(key)), parts, own_file_mode, Durability::none);
 }

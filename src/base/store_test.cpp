@@ -125,8 +125,8 @@ TEST(Store, what_stands_in_the_place_of_an_entry) {
   std::filesystem::create_directory(file("folder"));
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   std::ofstream(file("text")) << std::string(1000, 'x');
-  std::ofstream(file("short")) << "INGKEPT1";
-  std::fstream(file("older"), std::ios::in | std::ios::out | std::ios::binary) << "INGKEPT0";
+  std::ofstream(file("short")) << "INGKEPT2";
+  std::fstream(file("older"), std::ios::in | std::ios::out | std::ios::binary) << "INGKEPT1";
   std::filesystem::resize_file(file("cut"), std::filesystem::file_size(file("cut")) - 1);
   std::filesystem::resize_file(file("longer"), uint64_t{1} << 40);  // no memory is taken for it
   std::filesystem::copy_file(file("whole"), file("other"), std::filesystem::copy_options::overwrite_existing);

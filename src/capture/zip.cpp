@@ -3,12 +3,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/plan_mark.h"
 
 namespace ingot::capture {
 
 namespace {
 constexpr uint32_t end_mark = 0x06054b50, end64_mark = 0x06064b50, locator_mark = 0x07064b50, entry_mark = 0x02014b50, local_mark = 0x04034b50;
-constexpr std::string_view plan_mark = "ingot";  // how a file of a plan begins
 }  // namespace
 
 Zip::Zip(std::shared_ptr<const MappedFile> file, std::string path) : file_(std::move(file)), path_(std::move(path)), data_(file_->bytes()) { read_directory(); }

@@ -78,7 +78,7 @@ void print(const char* name, std::vector<double>& times, bool json) {
 
 void bench(const BenchArguments& a) {
   std::vector<Source> plans{a.plan};
-  if (!a.against.empty()) plans.push_back({a.against, a.plan.trust, a.plan.whole});
+  if (!a.against.empty()) plans.emplace_back(a.plan).path = a.against;
   std::vector<std::unique_ptr<Runner>> runners;
   for (const Source& p : plans) {
     runners.push_back(std::make_unique<Runner>(p, a.threads, a.device, 0, a.settings));

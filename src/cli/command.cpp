@@ -57,15 +57,28 @@ void Source::add_to(CLI::App& verb) {
   static const std::map<std::string, ingot_trust> levels{{"auto", INGOT_TRUST_AUTO}, {"data", INGOT_TRUST_DATA}, {"code", INGOT_TRUST_CODE}};
   verb.add_option("plan", path, "the plan")->required();
   verb.add_option_function<std::string>(
-          "--trust", [this](const std::string& level) { trust = levels.at(level); },
-          "data: nothing of the file is executed; code: its device code is run; auto: device code that you compiled on this machine is")
-      ->check(CLI::IsMember({"auto", "data", "code"}))
-      ->option_text("auto|data|code");
+          "--trust",
+          [this](const std::string& level) {
+            is_signed = level == "signed";
+            if (!is_signed) trust = levels.at(level);
+          },
+          "data: nothing of the file is executed; code: its device code is run; signed: as code, if one of --keys has signed it; auto: device code that you compiled on this "
+          "machine is")
+      ->check(CLI::IsMember({"auto", "data", "code", "signed"}))
+      ->option_text("auto|data|code|signed");
+  verb.add_option("--keys", keys, "of whoever may have signed it: ed25519:.., or a file with one a line; may be given several times")->allow_extra_args(false)->option_text("KEY");
   verb.add_flag("--no-mmap", whole, "read the file whole, for one that may be overwritten or cut off meanwhile");
 }
 
 Plan load_plan(const Source& source) {
+  if (source.is_signed == source.keys.empty()) throw Failure{usage, "--trust signed and --keys go together"};
   ingot_plan* plan = nullptr;
+  if (source.is_signed) {
+    std::vector<const char*> keys;
+    for (const std::string& key : source.keys) keys.push_back(key.c_str());
+    check(ingot_plan_load_signed(source.path.c_str(), keys.data(), keys.size(), &plan));
+    return Plan(plan);
+  }
   check(ingot_plan_load_with(source.path.c_str(), source.trust, static_cast<int>(!source.whole), &plan));
   return Plan(plan);
 }

@@ -41,8 +41,10 @@ struct Source {
   std::string path;
   ingot_trust trust = INGOT_TRUST_AUTO;
   bool whole = false;
+  bool is_signed = false;         // by one of the keys
+  std::vector<std::string> keys = {};
 
-  void add_to(CLI::App& verb);  // the arguments plan, --trust and --no-mmap
+  void add_to(CLI::App& verb);  // the arguments plan, --trust, --keys and --no-mmap
 };
 Plan load_plan(const Source& source);
 Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
@@ -95,5 +97,7 @@ void add_verify(CLI::App&);
 void add_ops(CLI::App&);
 void add_doctor(CLI::App&);
 void add_cache(CLI::App&);
+void add_sign(CLI::App&);
+void add_keygen(CLI::App&);
 
 }  // namespace ingot::cli

@@ -128,6 +128,7 @@ void inspect(const InspectArguments& a) {
   }
   std::printf("weights: %zu, %.1f MB\n", simdjson::dom::array(document["weights"]).size(), static_cast<double>(bytes) / 1e6);
   for (auto kernel : simdjson::dom::array(document["external"])) std::printf("calls kernel %s, which is not ingot's: it runs with --trust code\n", text_of(kernel).c_str());
+  if (const std::string signer = text_of(document["signer"]); !signer.empty()) std::printf("signed by %s, which was not checked\n", signer.c_str());
   for (auto t : simdjson::dom::array(document["targets"])) {
     simdjson::dom::array derived(t["derived"]);
     int64_t made = 0;

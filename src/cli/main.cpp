@@ -39,6 +39,8 @@ int run(int argc, char** argv) {
   add_ops(app);
   add_doctor(app);
   add_cache(app);
+  add_sign(app);
+  add_keygen(app);
   try {
     if (argc > 1) check_verb(app, argv[1]);
     app.parse(argc, argv);

@@ -60,7 +60,7 @@ void verify_function(const VerifyArguments& a, uint32_t index, Tally& tally) {
 
 void verify(const VerifyArguments& a) {
   {
-    const Plan whole = load_plan({a.plan.path, INGOT_TRUST_DATA, false});
+    const Plan whole = load_plan({a.plan.path, INGOT_TRUST_DATA});
     if (!a.json) std::puts("metadata and weights match their checksums");
   }
   if (a.bytes) return;

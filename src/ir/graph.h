@@ -119,7 +119,7 @@ class Attributes {
  private:
   std::vector<std::pair<std::string, Attribute>> items_;
 };
-// Of a gather or scatter: true if negative indices count from the end. They do in a scatter of an older file, which does not say.
+// Of a gather or scatter: true if negative indices count from the end, as they do if it does not say.
 bool wraps(const Attributes&);
 Attribute to_attribute(const Dims&);
 Attribute to_attribute(const std::vector<int64_t>&);

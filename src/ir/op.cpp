@@ -40,7 +40,6 @@ bool has(Op op, trait::Trait one) { return (info(op).traits & one) != 0; }
 std::string_view name_of(Op op) { return info(op).name; }
 
 std::optional<Op> op_from_name(std::string_view name) {
-  if (name == "join") name = "concat";  // in plans of format 5
   for (size_t i = 0; i < std::size(ops); ++i) {
     if (ops[i].name == name) return static_cast<Op>(i);
   }

@@ -486,6 +486,8 @@ std::string describe(const Plan& plan) {
   j.close(']');
   j.key("signature");
   j.text(plan.signature);
+  j.key("signer");
+  j.text(plan.signer);
   j.key("provenance");
   j.open('{');
   for (const auto& [key, value] : plan.provenance) {

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/mapped_file.h"
 #include "base/sizes.h"
 #include "base/target.h"
@@ -215,9 +217,10 @@ struct Plan {
   Values values = Values::embedded;    // when it is written to a file
   CodeFrom code_from = CodeFrom::here;
   bool runs_external = true;           // registered kernels (steps "external") may run: the plan was compiled here, or its user trusts the file as code
-  bool outdated = false;               // of an older format: its programs do not run, but can be compiled again from its graphs
-  std::optional<uint64_t> weights_hash;  // as stored in the file; set by read
-  std::array<std::byte, 32> hash{};    // content hash (over section hashes); set by write and read
+  bool outdated = false;               // its programs are of another revision (file.h): they do not run, but can be compiled again from its graphs
+  std::optional<Hash128> weights_hash;  // as stored in the file; set by read
+  std::array<std::byte, 32> hash{};    // content hash: that of the metadata, then that of the weights; set by read
+  std::string signer;                  // the key in the signature of the file that it was read from (signature.h); empty if there is none
   std::shared_ptr<const MappedFile> file;  // keeps mapped sections alive
 };
 
@@ -232,6 +235,9 @@ void write_file(const Plan&, const std::string& path);     // see base/atomic_fi
 // Checks the metadata; also all other sections if the file is read whole or with Trust::data. Weights of a mapped file are read when they are used.
 std::shared_ptr<const Plan> read_file(const std::string& path, Trust = Trust::automatic, MappedFile::Access = MappedFile::Access::mapped);
 std::shared_ptr<const Plan> read(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust = Trust::automatic);
+// The same of a file that one of the keys has signed (signature.h); then Trust::code. The file is read whole.
+std::shared_ptr<const Plan> read_signed_file(const std::string& path, std::span<const std::string> keys);
+std::shared_ptr<const Plan> read_signed(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, std::span<const std::string> keys);
 Plan part(const Plan&, size_t function);                   // that function alone, with its weights and its part of prepare
 std::vector<SymbolSource> symbol_sources(const Function&);  // one per symbol; binding UINT32_MAX if no axis gives it
 std::vector<bool> called_functions(const Plan&);           // per function: true if a region calls it

@@ -12,6 +12,7 @@
 #include "plan/made_here.h"
 #include "plan/plan.h"
 #include "plan/regions.h"
+#include "plan/signature.h"
 #include "plan_generated.h"
 
 namespace ingot::plan {
@@ -264,35 +265,53 @@ void verify_program(const Plan& plan, const ForTarget& target, const Function& f
 
 struct Sections {
   Header header;
-  std::span<const std::byte> metadata, weights;
+  std::span<const std::byte> metadata, weights, after_header;  // the last is all that a signature covers
+  std::optional<Signature> signature;
 };
+
+// Refuses files that this build does not read, before anything else in them is looked at.
+void check_version(std::span<const std::byte> bytes, const Header& h) {
+  if (h.magic == magic_before_1) {
+    uint32_t number = 0;
+    std::memcpy(&number, bytes.data() + sizeof h.magic, sizeof number);
+    throw Error(Code::version, fmt::format("the plan has format {}, from before version 1.0 of the format, and is no longer read", number))
+        .fix("compile the model again with this version and save it");
+  }
+  if (h.magic != file_magic) fail(Code::format, "this is not a plan: it does not start as one");
+  if (h.major != format_major || h.minor > format_minor) {
+    throw Error(Code::version, fmt::format("the plan has format {}.{}, this ingot reads formats {}.0 to {}.{}", h.major, h.minor, format_major, format_major, format_minor))
+        .fix("update ingot, or compile the model again with this version");
+  }
+}
 
 // Checks the header and splits the file into its parts, which cover every byte.
 Sections sections(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Header)) fail(Code::format, "this is not a plan: {} bytes are too few", bytes.size());
   Header h;
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.magic != file_magic) fail(Code::format, "this is not a plan: it does not start as one");
-  if (h.version < oldest_file_version || h.version > file_version) {
-    Error problem(Code::version, fmt::format("the plan has format version {}, this ingot reads version {}", h.version, file_version));
-    throw problem.fix(h.version > file_version ? "update ingot, or compile the model again with this version" : "compile the model again with this version");
-  }
+  check_version(bytes, h);
   if (h.header_hash != header_hash(h)) fail(Code::format, "the plan is damaged: its header does not match its checksum");
   auto section = [&](uint64_t offset, uint64_t size, const char* what) {
     if (offset > bytes.size() || size > bytes.size() - offset)
       fail(Code::format, "the plan is cut off: its {} would end at byte {}, the file has {}", what, offset + size, bytes.size());
     return bytes.subspan(offset, size);
   };
-  Sections out{h, section(h.metadata_offset, h.metadata_bytes, "metadata"), section(h.weights_offset, h.weights_bytes, "weights")};
-  const uint64_t metadata_end = h.metadata_offset + h.metadata_bytes;
-  if (h.metadata_offset != sizeof(Header) || h.weights_offset != (metadata_end + page - 1) / page * page)
-    fail(Code::format, "the plan is damaged: its sections are not where they belong");
-  if (h.weights_offset + h.weights_bytes != bytes.size())
-    fail(Code::format, "there is something after the end of the plan: it ends at byte {}, the file has {}", h.weights_offset + h.weights_bytes, bytes.size());
-  auto between = bytes.subspan(metadata_end, h.weights_offset - metadata_end);
+  const auto metadata = section(sizeof(Header), h.metadata_bytes, "metadata");
+  const auto weights = section(h.weights_offset(), h.weights_bytes, "weights");
+  const uint64_t metadata_end = sizeof(Header) + metadata.size(), weights_end = h.weights_offset() + weights.size();
+  const auto last = section(weights_end, h.signature_bytes, "signature");
+  if (const uint64_t end = weights_end + last.size(); end != bytes.size())
+    fail(Code::format, "there is something after the end of the plan: it ends at byte {}, the file has {}", end, bytes.size());
+  std::optional<Signature> signature;
+  if (!last.empty()) {
+    if (last.size() != sizeof(Signature)) fail(Code::format, "the plan's signature has {} bytes, not {}", last.size(), sizeof(Signature));
+    std::memcpy(&signature.emplace(), last.data(), last.size());
+  }
+  auto between = bytes.subspan(metadata_end, h.weights_offset() - metadata_end);
   const bool zeros = std::all_of(between.begin(), between.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (!zeros || h.reserved != 0 || h.unused[0] != 0 || h.unused[1] != 0) fail(Code::format, "the plan is damaged: there is something where nothing belongs");
-  return out;
+  const bool unused = std::all_of(std::begin(h.reserved), std::end(h.reserved), [](uint64_t x) { return x == 0; });
+  if (!zeros || !unused) fail(Code::format, "the plan is damaged: there is something where nothing belongs");
+  return {h, metadata, weights, bytes.subspan(sizeof h, weights_end - sizeof h), signature};
 }
 
 // Weights that share no bytes, in order: the content of the weights section.
@@ -322,11 +341,14 @@ bool has_device_code(const Plan& plan) {
   return std::any_of(plan.targets.begin(), plan.targets.end(), [](const ForTarget& t) { return !t.code.empty(); });
 }
 
-std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust) {
+// With keys: of a file that is signed by one of them.
+std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust, const std::vector<PublicKey>* keys) {
   const Sections file = sections(bytes);
+  if (keys != nullptr && !file.signature) throw Error(Code::format, "the plan is not signed").fix("sign it with `ingot sign`, or choose another level of trust");
+  if (keys != nullptr) check_signature(file.header, file.after_header, *file.signature, *keys);
   // Copied first, so that the checked bytes are the ones that are read, even if a mapped file changes meanwhile.
   const std::vector<std::byte> metadata(file.metadata.begin(), file.metadata.end());
-  if (hash256(metadata) != file.header.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
+  if (hash128(metadata) != file.header.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, static_cast<flatbuffers::uoffset_t>(metadata.size() / 4));
   if (!fb::VerifyPlanBuffer(verifier)) fail(Code::format, "the plan is damaged: its metadata cannot be read");
   const fb::Plan* p = fb::GetPlan(metadata.data());
@@ -344,10 +366,11 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   });
   plan->signature = reader.text(p->signature(), "the signature");
   each(p->provenance(), [&](const fb::Pair& pair) { plan->provenance.emplace_back(reader.text(pair.key(), "the provenance"), reader.text(pair.value(), "the provenance")); });
-  std::memcpy(plan->hash.data(), file.header.metadata_hash.data(), 32);
-  for (size_t k = 0; k < 8; ++k) plan->hash[k] ^= reinterpret_cast<const std::byte*>(&file.header.weights_hash)[k];
+  std::copy(file.header.metadata_hash.begin(), file.header.metadata_hash.end(), plan->hash.begin());
+  std::copy(file.header.weights_hash.begin(), file.header.weights_hash.end(), plan->hash.begin() + sizeof(Hash128));
   plan->weights_hash = file.header.weights_hash;
-  plan->outdated = file.header.version != file_version;
+  if (file.signature) plan->signer = text_of(file.signature->key);
+  plan->outdated = file.header.programs != program_revision;
   verify_layout(*plan, file.weights);
   verify(*plan);
   if (has_device_code(*plan)) {
@@ -358,9 +381,10 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   return plan;
 }
 
-std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust, bool all) {
+std::shared_ptr<Plan> parse_named(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust, bool all,
+                                  const std::vector<PublicKey>* keys = nullptr) {
   try {
-    std::shared_ptr<Plan> plan = parse(bytes, std::move(keep), trust);
+    std::shared_ptr<Plan> plan = parse(bytes, std::move(keep), trust, keys);
     if (all) verify_content(*plan);
     return plan;
   } catch (Error& e) {
@@ -407,18 +431,30 @@ std::shared_ptr<const Plan> read_file(const std::string& path, Trust trust, Mapp
   return plan;
 }
 
+std::shared_ptr<const Plan> read_signed(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, std::span<const std::string> keys) {
+  const std::vector<PublicKey> known = read_keys(keys);
+  return parse_named("", bytes, std::move(keep), Trust::code, false, &known);  // the signature covers what checksums do
+}
+
+std::shared_ptr<const Plan> read_signed_file(const std::string& path, std::span<const std::string> keys) {
+  const std::vector<PublicKey> known = read_keys(keys);
+  auto file = MappedFile::open(path, MappedFile::Access::whole);  // a mapped file could change after it was checked
+  auto plan = parse_named(path + ": ", file->bytes(), file, Trust::code, false, &known);
+  plan->file = file;
+  return plan;
+}
+
 void verify_content(const Plan& plan) {
   if (!plan.weights_hash) return;  // made in memory, not read from a file
   if (std::any_of(plan.weights.begin(), plan.weights.end(), [](const Weight& w) { return w.source == Weight::Source::host; })) return;  // nothing to check
-  uint64_t hash = 0;
-  for (size_t i : distinct(plan)) {
+  const std::vector<size_t> stored = distinct(plan);
+  for (size_t i : stored) {
     const Weight& w = plan.weights[i];
-    hash = hash64({w.data, w.bytes}, hash + i + 1);
     const std::byte* end = w.data + w.bytes;  // its padding to 64 bytes
     if (std::any_of(end, end + (64 - w.bytes % 64) % 64, [](std::byte b) { return b != std::byte{0}; }))
       throw Error(Code::format, fmt::format("the plan is damaged: the padding after weight \"{}\" is not zero", w.name)).fix(repair);
   }
-  if (hash != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
+  if (weights_hash(plan, stored) != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
 }
 
 }  // namespace ingot::plan

@@ -69,7 +69,6 @@ class Writer {
     auto a3 = b_.CreateVector(bindings);
     auto a4 = b_.CreateVector(checks);
     auto a5 = b_.CreateVector(programs);
-    // A function without regions has no such fields, as in files before there were regions.
     Offset<flatbuffers::Vector<Offset<fb::Region>>> a6 = 0;
     Offset<flatbuffers::Vector<Offset<fb::Value>>> a7 = 0;
     if (!f.regions.empty()) {
@@ -132,13 +131,16 @@ class Writer {
     auto a2 = b_.CreateVector(code);
     std::vector<Offset<fb::Timing>> timings;
     for (const Timing& x : t.timings) timings.push_back(fb::CreateTiming(b_, b_.CreateString(x.machine), b_.CreateString(x.problem), b_.CreateString(x.choice)));
-    Offset<flatbuffers::Vector<Offset<fb::Timing>>> a3 = 0;  // a plan without timings is written as before there were any
-    if (!timings.empty()) a3 = b_.CreateVector(timings);
+    auto a3 = b_.CreateVector(timings);
     return fb::CreateTarget(b_, n, prepare, a1, a2, a3);
   }
 
   FlatBufferBuilder b_{1 << 16};
 };
+
+const std::vector<std::byte> zeros(page, std::byte{0});
+
+std::span<const std::byte> padding(const Weight& w) { return std::span(zeros).first((64 - w.bytes % 64) % 64); }
 
 // The file in parts: header and metadata in `head`, weights in place.
 struct Parts {
@@ -147,7 +149,6 @@ struct Parts {
 };
 
 Parts layout(const Plan& plan, Values values) {
-  static const std::vector<std::byte> zeros(page, std::byte{0});
   // Tied weights share their bytes. Offsets count from the start of the weights section.
   std::vector<uint64_t> offsets(plan.weights.size(), 0);
   std::map<std::pair<const std::byte*, uint64_t>, uint64_t> where;
@@ -174,18 +175,16 @@ Parts layout(const Plan& plan, Values values) {
   if (code && plan.code_from == CodeFrom::here) remember_made_here(std::as_bytes(std::span(metadata)));
   Header h{};
   h.magic = file_magic;
-  h.version = file_version;
-  h.metadata_offset = sizeof(Header);
+  h.major = format_major;
+  h.minor = format_minor;
+  h.programs = program_revision;
   h.metadata_bytes = metadata.size();
-  h.weights_offset = (sizeof(Header) + metadata.size() + page - 1) / page * page;
   h.weights_bytes = total;
-  h.metadata_hash = hash256({reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()});
-  uint64_t weights_hash = 0;  // also over weights that are left out, so that programs which differ only in weights have different plans
-  for (size_t i : order) weights_hash = hash64({plan.weights[i].data, plan.weights[i].bytes}, weights_hash + i + 1);
-  h.weights_hash = weights_hash;
+  h.metadata_hash = hash128(std::as_bytes(std::span(metadata)));
+  h.weights_hash = weights_hash(plan, order);  // also of weights that are left out, so that programs which differ only in weights have different plans
   h.header_hash = header_hash(h);
   Parts parts;
-  parts.head.resize(h.weights_offset);
+  parts.head.resize(h.weights_offset());
   std::memcpy(parts.head.data(), &h, sizeof h);
   std::memcpy(parts.head.data() + sizeof h, metadata.data(), metadata.size());
   parts.list.push_back(parts.head);
@@ -193,16 +192,23 @@ Parts layout(const Plan& plan, Values values) {
   for (size_t i : order) {
     const Weight& w = plan.weights[i];
     parts.list.push_back({w.data, w.bytes});
-    parts.list.push_back(std::span(zeros).first((64 - w.bytes % 64) % 64));
+    parts.list.push_back(padding(w));
   }
   return parts;
 }
 
 }  // namespace
 
-uint64_t header_hash(Header h) {
-  h.header_hash = 0;
-  return hash64({reinterpret_cast<const std::byte*>(&h), sizeof h});
+uint64_t header_hash(const Header& h) { return hash64(std::as_bytes(std::span(&h, 1)).first(offsetof(Header, header_hash))); }
+
+Hash128 weights_hash(const Plan& plan, std::span<const size_t> weights) {
+  Hasher128 hasher;
+  for (size_t i : weights) {
+    const Weight& w = plan.weights[i];
+    hasher.add({w.data, w.bytes});
+    hasher.add(padding(w));
+  }
+  return hasher.hash();
 }
 
 std::vector<std::byte> write(const Plan& plan, Values values) {

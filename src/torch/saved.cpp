@@ -16,14 +16,14 @@
 #include "torch/saved.h"
 
 #include "base/fork.h"
+#include "base/plan_mark.h"
 #include "torch/versions.h"
 
 namespace ingot_torch {
 
 namespace {
 
-constexpr size_t header_bytes = 112;  // of a plan's header, which contains the hashes of the rest
-constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
+constexpr size_t header_bytes = 128;  // of a plan's header (plan/file.h), which contains the hashes of the rest
 constexpr size_t max_programs = 1024;
 
 // An at::Tensor is a pointer to an object that all its copies share.
@@ -337,7 +337,7 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
 
 bool holds_plan(const Tensor& plan) {
   return plan.is_cpu() && plan.is_bytes() && plan.is_contiguous() && plan.numel() >= static_cast<int64_t>(header_bytes) &&
-         std::memcmp(plan.const_data_ptr(), magic.data(), magic.size()) == 0;
+         std::memcmp(plan.const_data_ptr(), ingot::plan_mark.data(), ingot::plan_mark.size()) == 0;
 }
 
 std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& weights, MakePool make) {

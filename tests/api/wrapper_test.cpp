@@ -78,6 +78,21 @@ std::vector<float> step(ingot::Session& session, int64_t id) {
   return {values.begin(), values.end()};
 }
 
+// Signatures that are good: tests/files/test_signed.py.
+TEST(Wrapper, OnlySignedPlans) {
+  const std::string path = testing::TempDir() + "ingot_wrapper_unsigned.ingot", key = "ed25519:" + std::string(64, '0');
+  ingot::compile(ingot::Model::open(INGOT_TEST_MODEL)).save(path);
+  for (const auto& [keys, code] : {std::pair<std::vector<std::string>, ingot_status>{{key}, INGOT_FORMAT}, {{}, INGOT_INVALID_INPUT}}) {
+    try {
+      ingot::Plan::load_signed(path, keys);
+      FAIL() << "it was taken";
+    } catch (const ingot::Error& e) {
+      EXPECT_EQ(e.code(), code) << e.what();
+    }
+  }
+  std::remove(path.c_str());
+}
+
 TEST(Wrapper, StepsAreWatched) {
   struct Seen {
     int wanted = 1, open = 0;

@@ -19,6 +19,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 from places import ON_GPU
+from xxh3 import hash128
 
 import ingot
 
@@ -64,34 +65,14 @@ def cache_command(verb, folder, *arguments):
     return subprocess.run([COMMAND, "cache", verb, *arguments, "--dir", str(folder)], capture_output=True, text=True)
 
 
-def hash256(data):
-    """The hash of src/base/hash.h, for entries that another build of ingot would have written."""
-    secret, mask = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F), (1 << 64) - 1
-
-    def mix(a, b):
-        return (a * b & mask) ^ (a * b >> 64)
-
-    def hash64(seed):
-        lanes, whole = [seed ^ s for s in secret[:4]], len(data) // 64 * 64
-        words = struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
-        for at in range(0, whole // 8, 8):
-            lanes = [mix(words[at + 2 * k] ^ secret[k], words[at + 2 * k + 1] ^ lanes[k]) for k in range(4)]
-        h = mix(lanes[0], lanes[1]) ^ mix(lanes[2], lanes[3] ^ secret[4])
-        for word in words[whole // 8 :]:
-            h = mix(h ^ word, secret[1])
-        return mix(h ^ int.from_bytes(data[len(data) // 8 * 8 :], "little") ^ secret[2], len(data) ^ secret[3])
-
-    return b"".join(hash64(mix(k + 1, secret[4])).to_bytes(8, "little") for k in range(4))
-
-
 def change_entry(entry, key, value):
     """Puts another whole entry in the place of one: its key and its value after these functions."""
     data = entry.read_bytes()
     length = struct.unpack_from("<Q", data, 8)[0]
-    assert hash256(data[88 : 88 + length]) == data[24:56]
-    key, value = key(data[88 : 88 + length]), value(data[88 + length :])
+    assert hash128(data[56 : 56 + length]) == data[24:40]
+    key, value = key(data[56 : 56 + length]), value(data[56 + length :])
     entry.unlink()
-    (entry.parent / hashlib.sha256(key).hexdigest()).write_bytes(data[:8] + struct.pack("<QQ", len(key), len(value)) + hash256(key) + hash256(value) + key + value)
+    (entry.parent / hashlib.sha256(key).hexdigest()).write_bytes(data[:8] + struct.pack("<QQ", len(key), len(value)) + hash128(key) + hash128(value) + key + value)
 
 
 def same(compiled, net, x=X):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from blocks import BUILD, ROOT, blocks, matches, run
 
-OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting", "serving", "versions", "quantisation", "llm")))
+OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting", "serving", "versions", "plan_format", "quantisation", "llm")))
 PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS)]
 
 

@@ -584,18 +584,20 @@ DAMAGED = [
     (lambda b: b[:-1], errors.FormatError, "the plan is cut off: its weights would end at byte {size}, the file has {less}", REPAIR),
     (lambda b: flipped(b, 20), errors.FormatError, "the plan is damaged: its header does not match its checksum", REPAIR),
     (lambda b: flipped(b, 200), errors.FormatError, "the plan is damaged: its metadata does not match its checksum", REPAIR),
-    (lambda b: b[:8] + struct.pack("<I", 16) + b[12:], errors.VersionError, "the plan has format version 16, this ingot reads version 15",
+    (lambda b: b[:8] + struct.pack("<HH", 2, 0) + b[12:], errors.VersionError, "the plan has format 2.0, this ingot reads formats 1.0 to 1.0",
      "update ingot, or compile the model again with this version"),
-    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 15",
-     "compile the model again with this version"),
+    (lambda b: b[:8] + struct.pack("<HH", 1, 7) + b[12:], errors.VersionError, "the plan has format 1.7, this ingot reads formats 1.0 to 1.0",
+     "update ingot, or compile the model again with this version"),
+    (lambda b: b"ingotpl\n" + struct.pack("<I", 15) + b[12:], errors.VersionError, "the plan has format 15, from before version 1.0 of the format, and is no longer read",
+     "compile the model again with this version and save it"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("damage, kind, message, remedy", DAMAGED)
 def test_damaged_plans(plan, tmp_path, damage, kind, message, remedy):
     good = plan.read_bytes()
-    offset, size = struct.unpack_from("<QQ", good, 16)
-    message = message.format(metadata=offset + size, size=len(good), less=len(good) - 1)
+    (size,) = struct.unpack_from("<Q", good, 16)
+    message = message.format(metadata=128 + size, size=len(good), less=len(good) - 1)
     path = tmp_path / "bad.ingot"
     path.write_bytes(damage(good))
     code = {errors.FormatError: 15, errors.VersionError: 16}[kind]
@@ -613,7 +615,7 @@ def test_seconds_of_a_bench(plan, seconds):
 
 def test_damaged_weights_are_found_by_verify(plan, tmp_path):
     good = plan.read_bytes()
-    weights, _ = struct.unpack_from("<QQ", good, 32)
+    weights = len(good) - struct.unpack_from("<Q", good, 24)[0]
     path = tmp_path / "bad.ingot"
     path.write_bytes(flipped(good, weights + 5))
     message = "the plan is damaged: its weights do not match their checksum"

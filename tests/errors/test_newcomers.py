@@ -119,7 +119,7 @@ def test_the_ending_decides_the_format(tmp_path):
     ingot.save(compiled, tmp_path / "model.pt2")
     assert torch.allclose(torch.export.load(tmp_path / "model.pt2").module()(X), MODEL(X), atol=1e-6)
     ingot.save(compiled, tmp_path / "model.bin")
-    assert (tmp_path / "model.bin").read_bytes().startswith(b"ingot")
+    assert (tmp_path / "model.bin").read_bytes().startswith(b"\x89ingot")
     for ending, what in ((".onnx", "models of ONNX"), (".pt", "what torch.save writes"), (".engine", "TensorRT")):
         told(ingot.OptionError, what, 'format="ingot" writes a plan under any name', lambda: ingot.save(compiled, tmp_path / f"model{ending}"))
         assert not (tmp_path / f"model{ending}").exists()

@@ -8,13 +8,11 @@ import struct
 from pathlib import Path
 
 import torch
+from xxh3 import hash64, hash128
 
 import ingot
 from ingot.capture import signature
 from ingot.engine import _library
-
-_MASK = (1 << 64) - 1
-_SECRET = [0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F]
 
 
 def model():
@@ -58,44 +56,21 @@ class Source:
         return Path(path)
 
 
-# ---- the checksums of a plan (src/base/hash.cpp, src/plan/file.h)
-
-
-def _mix(a, b):
-    product = a * b
-    return (product ^ (product >> 64)) & _MASK
-
-
-def hash64(data: bytes, seed=0) -> int:
-    lane = [seed ^ s for s in _SECRET[:4]]
-    whole = len(data) // 64 * 64
-    words = struct.unpack(f"<{whole // 8}Q", data[:whole])
-    for at in range(0, len(words), 8):
-        for k in range(4):
-            lane[k] = _mix(words[at + 2 * k] ^ _SECRET[k], words[at + 2 * k + 1] ^ lane[k])
-    h = _mix(lane[0], lane[1]) ^ _mix(lane[2], lane[3] ^ _SECRET[4])
-    rest = data[whole:]
-    while len(rest) >= 8:
-        h = _mix(h ^ struct.unpack("<Q", rest[:8])[0], _SECRET[1])
-        rest = rest[8:]
-    return _mix(h ^ int.from_bytes(rest, "little") ^ _SECRET[2], len(data) ^ _SECRET[3])
-
-
-def hash256(data: bytes) -> bytes:
-    return b"".join(struct.pack("<Q", hash64(data, _mix(k + 1, _SECRET[4]))) for k in range(4))
+# ---- the checksums of a plan (src/plan/file.h)
 
 
 def sections(data: bytes):
     """Begin and end of the metadata and of the weights."""
-    metadata, metadata_bytes, weights, weights_bytes = struct.unpack("<4Q", data[16:48])
-    return (metadata, metadata + metadata_bytes), (weights, weights + weights_bytes)
+    metadata, weights = struct.unpack_from("<2Q", data, 16)
+    begin = -(-(128 + metadata) // 4096) * 4096
+    return (128, 128 + metadata), (begin, begin + weights)
 
 
 def seal(data: bytes) -> bytes:
     """The same bytes with checksums of metadata and header that fit, as seal.h."""
     (begin, end), _ = sections(data)
-    head = data[:48] + hash256(data[begin:end]) + data[80:88] + bytes(8) + data[96:112]
-    return head[:88] + struct.pack("<Q", hash64(head)) + head[96:] + data[112:]
+    head = data[:88] + hash128(data[begin:end]) + data[104:120]
+    return head + struct.pack("<Q", hash64(head)) + data[128:]
 
 
 def saved(engine) -> bytes:

@@ -173,8 +173,8 @@ def test_damaged_archives_are_format_errors(program, tmp_path):
 def test_plans_in_a_program_are_checked_as_plans_are(program, tmp_path):
     def spoil(records):
         for name, data in records.items():
-            if b"ingotpl\n" in data:
-                at = data.index(b"ingotpl\n")
+            if b"\x89ingot\r\n" in data:
+                at = data.index(b"\x89ingot\r\n")
                 records[name] = data[: at + 200] + bytes([data[at + 200] ^ 1]) + data[at + 201 :]
 
     path = changed(program, tmp_path / "x.pt2", spoil)
@@ -224,7 +224,7 @@ def test_a_damaged_plan_inside_a_program(program, tmp_path, use):
     """torch calls the engine in it: its error is ours all the same."""
 
     def change(records):
-        name = next(n for n, data in records.items() if data[:7] == b"ingotpl")
+        name = next(n for n, data in records.items() if data[:6] == b"\x89ingot")
         records[name] = records[name][:150] + bytes([records[name][150] ^ 1]) + records[name][151:]
 
     path = changed(program, tmp_path / "y.pt2", change)

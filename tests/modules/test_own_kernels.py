@@ -250,6 +250,14 @@ def test_a_plan_does_not_run_when_it_is_not_trusted(saved, trust):
             load()
 
 
+def test_a_signed_plan_runs(saved, tmp_path):
+    """Whoever signs a plan is trusted like the author of a program."""
+    for arguments in (("keygen", tmp_path / "me"), ("sign", saved, "--key", tmp_path / "me.key", "-o", tmp_path / "s.ingot")):
+        subprocess.run([_library.find("ingot"), *arguments], check=True, capture_output=True)
+    session = ingot.load_engine(tmp_path / "s.ingot", trust="signed", keys=[tmp_path / "me.pub"]).session()
+    assert session.run(np.ones((2, 6), np.float32))[0].shape == (2, 11)
+
+
 @pytest.mark.parametrize("verb", [["inspect"], ["inspect", "--graph"], ["inspect", "--offers"], ["inspect", "--json"]])
 def test_a_plan_may_be_looked_at(saved, verb):
     assert "own::scale" in subprocess.run([_library.find("ingot"), *verb, saved], capture_output=True, text=True, check=True).stdout
@@ -261,9 +269,9 @@ def test_verify_runs_nothing_without_trust(saved):
 
 
 def test_a_graph_is_not_compiled_anew(saved, tmp_path):
-    """A plan of an older format, whose programs are not looked at: its graph would bring the kernels in."""
+    """A plan with programs of another revision, which are not looked at: its graph would bring the kernels in."""
     old = bytearray(saved.read_bytes())
-    old[8:12] = struct.pack("<I", 7)
+    old[12:16] = struct.pack("<I", 7)
     (tmp_path / "old.ingot").write_bytes(crafted.seal(bytes(old)))
     with pytest.raises(ingot.InputError, match="the kernels own::scale, and is not trusted to"):
         ingot.load_engine(tmp_path / "old.ingot")

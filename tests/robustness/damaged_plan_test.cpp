@@ -58,11 +58,11 @@ TEST_P(DamagedPlan, EveryByte) {
   ASSERT_FALSE(expected.empty());
   ingot::plan::Header header;
   std::memcpy(&header, file.data(), sizeof header);
-  const size_t end = header.metadata_offset + header.metadata_bytes;
+  const size_t end = sizeof header + header.metadata_bytes;
 
   const size_t stride = std::getenv("INGOT_TEST_ALL") != nullptr ? 1 : 7;  // odd: every byte of a number gets its turn
   size_t refused = 0, answered = 0;
-  for (size_t at = 0; at < header.weights_offset; at += stride) {
+  for (size_t at = 0; at < header.weights_offset(); at += stride) {
     for (unsigned char flip : {0xff, 0x01}) {
       SCOPED_TRACE("byte " + std::to_string(at) + " flipped by " + std::to_string(flip));
       file[at] ^= std::byte{flip};

@@ -14,10 +14,12 @@ inline bool seal(std::span<std::byte> file) {
   Header h;
   if (file.size() < sizeof h) return false;
   std::memcpy(&h, file.data(), sizeof h);
-  if (h.metadata_offset > file.size() || h.metadata_bytes > file.size() - h.metadata_offset) return false;
+  if (h.metadata_bytes > file.size() - sizeof h) return false;
   h.magic = file_magic;
-  h.version = file_version;
-  h.metadata_hash = hash256(file.subspan(h.metadata_offset, h.metadata_bytes));
+  h.major = format_major;
+  h.minor = format_minor;
+  h.programs = program_revision;
+  h.metadata_hash = hash128(file.subspan(sizeof h, h.metadata_bytes));
   h.header_hash = header_hash(h);
   std::memcpy(file.data(), &h, sizeof h);
   return true;

@@ -1,5 +1,5 @@
 // Numbers that plans store. A file that was written once must mean the same later: what is listed here keeps its number, new ones come behind.
-// A changed number needs a new plan format (plan/file.h).
+// A changed number of a kernel's constants needs a new program_revision, any other one a new version of the format (plan/file.h).
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -131,10 +131,10 @@ def test_nothing_in_it_tells_where_it_was_built(wheel):
         for name in archive.namelist():
             assert str(ROOT).encode() not in archive.read(name), name
         names = archive.namelist()
-        for licence in ("LICENSE", "licenses/fmt.txt", "licenses/CLI11.txt", "licenses/simdjson.txt", "licenses/FlatBuffers.txt"):
+        for licence in ("LICENSE", "licenses/fmt.txt", "licenses/CLI11.txt", "licenses/simdjson.txt", "licenses/FlatBuffers.txt", "licenses/xxHash.txt"):
             assert any(name.endswith(f".dist-info/licenses/{licence}") for name in names), licence
         parts = json.loads(archive.read(next(name for name in names if name.endswith("sboms/torch-ingot.cdx.json"))))
-        assert {part["name"] for part in parts["components"]} == {"fmt", "FlatBuffers", "simdjson", "CLI11"} and all(re.fullmatch(r"\d+(\.\d+)+", part["version"]) for part in parts["components"])
+        assert {part["name"] for part in parts["components"]} == {"fmt", "FlatBuffers", "xxHash", "simdjson", "CLI11"} and all(re.fullmatch(r"\d+(\.\d+)+", part["version"]) for part in parts["components"])
         assert "ingot/py.typed" in names
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint8, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from ..base import atomic, debug, processes
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from .weights import Weights
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # values of ingot_trust
+SIGNED = "signed"  # a level with functions of its own
+
+
+def checked_keys(trust: str, keys) -> list[bytes]:
+    """The keys as C takes them. Raises OptionError for an unknown level of trust, and unless keys are given for "signed" and for nothing else."""
+    if trust not in (*TRUST, SIGNED):
+        raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in (*TRUST, SIGNED)))
+    if (trust == SIGNED) != (keys is not None):
+        raise OptionError('trust "signed" needs keys' if keys is None else f'keys are for trust "signed", not {trust!r}', remedy='trust="signed", keys=["ed25519:.."]')
+    if isinstance(keys, (str, bytes, os.PathLike)):
+        raise OptionError(f"keys is {keys!r}, not a list", remedy=f"keys=[{keys!r}]")
+    return [atomic.encoded(key) for key in keys or ()]
 
 
 class _Weights(Handle):
@@ -62,7 +74,7 @@ class Engine:
 
     def _place(self):
         out, gpu = c_void_p(), c_int32()
-        with debug.for_library():  # it compiles a plan for another GPU, or of an older format, anew
+        with debug.for_library():  # it compiles a plan for another GPU, or of another revision, anew
             check(lib().ingot_weights_create(self._plan.pointer, self._options.pointer, byref(out)))
         self._weights = _Weights(out)
         check(lib().ingot_weights_device(out, byref(gpu)))
@@ -546,6 +558,7 @@ def load_engine(
     *,
     weights: Mapping[str, Any] | None = None,
     trust: str = "auto",
+    keys: Sequence[str | os.PathLike[str]] | None = None,
     mmap: bool = True,
     **runtime_option: Unpack[SessionOptions],
 ) -> Engine:
@@ -553,19 +566,24 @@ def load_engine(
 
     weights: {state-dict name: array or tensor} instead of the file's values, not copied. Needed for a plan that was saved without values. Names that the plan
         does not use are ignored.
-    trust, mmap: as for `ingot.load`.
+    trust, keys, mmap: as for `ingot.load`.
     """
     out = c_void_p()
     keep = []
     session_options(runtime_option)
     if weights is not None:
         by_name(weights)
-    if trust not in TRUST:
-        raise OptionError(f"trust {trust!r} is not known", remedy=", ".join(f'"{name}"' for name in TRUST))
+    texts = checked_keys(trust, keys)
+    signers = ((c_char_p * max(len(texts), 1))(*texts), len(texts))
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         data = bytes(path_or_bytes)
         keep.append(data)
-        check(lib().ingot_plan_load_memory_with(data, len(data), TRUST[trust], byref(out)))
+        if trust == SIGNED:
+            check(lib().ingot_plan_load_memory_signed(data, len(data), *signers, byref(out)))
+        else:
+            check(lib().ingot_plan_load_memory_with(data, len(data), TRUST[trust], byref(out)))
+    elif trust == SIGNED:
+        check(lib().ingot_plan_load_signed(atomic.encoded(path_or_bytes), *signers, byref(out)))
     else:
         check(lib().ingot_plan_load_with(atomic.encoded(path_or_bytes), TRUST[trust], bool(mmap), byref(out)))
     plan, values = Plan(out, runtime_option), weights or {}

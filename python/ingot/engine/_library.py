@@ -82,6 +82,8 @@ _SIGNATURES = {
     "ingot_compile": [c_void_p, c_void_p, _Progress, c_void_p, POINTER(c_void_p)],
     "ingot_plan_load_with": [c_char_p, c_int, c_int, POINTER(c_void_p)],
     "ingot_plan_load_memory_with": [c_void_p, c_size_t, c_int, POINTER(c_void_p)],
+    "ingot_plan_load_signed": [c_char_p, POINTER(c_char_p), c_size_t, POINTER(c_void_p)],
+    "ingot_plan_load_memory_signed": [c_void_p, c_size_t, POINTER(c_char_p), c_size_t, POINTER(c_void_p)],
     "ingot_plan_save": [c_void_p, c_char_p],
     "ingot_plan_write": [c_void_p, c_int, POINTER(c_void_p), POINTER(c_size_t)],
     "ingot_plan_part": [c_void_p, c_uint32, POINTER(c_void_p)],

@@ -27,22 +27,12 @@ def read(text: str) -> dict:
     if "ingot" in found:
         return _checked(found)
     if isinstance(found.get("in_spec"), str) and isinstance(found.get("out_spec"), str):  # as torch.export wrote it into a .pt2 file
-        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"], **_leaves(found), "parameters": _parameters(_as_now(found))}
+        return {"in_spec": found["in_spec"], "out_spec": found["out_spec"], **_leaves(found), "parameters": _parameters(found)}
     return {}
 
 
-def _as_now(found) -> dict:
-    """The signature with "parameters". Older versions of `ingot compile` stored torch's form, which has only their names."""
-    if "parameters" in found:
-        return found
-    names = found.get("forward_arg_names") or []
-    if not isinstance(names, list):
-        raise FormatError("signature.forward_arg_names is not a list")
-    return {"parameters": [{"name": name, "kind": "either"} for name in names]}
-
-
 def _leaves(found) -> dict:
-    """The inputs and outputs in a text of `ingot compile`. Nothing if one is neither a tensor nor a constant, and for older texts, which have torch's form."""
+    """The inputs and outputs in a text of `ingot compile`. Nothing for a text without parameters, or if one is neither a tensor nor a constant."""
     if "parameters" not in found or any("number" in leaf for key in ("inputs", "outputs") for leaf in _list(found, key)):
         return {}
     return _checked_leaves(found)

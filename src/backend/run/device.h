@@ -123,9 +123,6 @@ struct CodeImage {
   }
 };
 
-// Folders to search for the libraries of devices after the system's own places.
-void set_library_folders(std::vector<std::string> folders);
-
 // A library that a backend finds on the machine.
 struct FoundLibrary {
   std::string path, version;

@@ -8,19 +8,20 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/own_file.h"
+#include "base/sha256.h"
 
 namespace ingot::backend::cuda {
 
 namespace {
 
-constexpr std::array<std::byte, 8> magic = {std::byte{'I'}, std::byte{'N'}, std::byte{'G'}, std::byte{'C'}, std::byte{'O'}, std::byte{'D'}, std::byte{'E'}, std::byte{'1'}};
-constexpr size_t head = magic.size() + 64;  // magic, hash of the key, hash of the code
+constexpr std::array<std::byte, 8> magic = {std::byte{'I'}, std::byte{'N'}, std::byte{'G'}, std::byte{'C'}, std::byte{'O'}, std::byte{'D'}, std::byte{'E'}, std::byte{'2'}};
+constexpr size_t head = magic.size() + 2 * sizeof(Hash128);  // magic, hash of the key, hash of the code
 
 }  // namespace
 
 std::string CodeCache::path(std::span<const std::byte> key) const {
   std::string name;
-  for (std::byte b : hash256(key)) name += fmt::format("{:02x}", static_cast<unsigned>(b));
+  for (std::byte b : sha256(key)) name += fmt::format("{:02x}", static_cast<unsigned>(b));
   return folder_ + "/" + name;
 }
 
@@ -37,16 +38,16 @@ std::optional<std::vector<std::byte>> CodeCache::find(std::span<const std::byte>
   auto bytes = read_own_file(path(key)).bytes;
   if (!bytes || bytes->size() < head) return std::nullopt;
   auto code = std::span<const std::byte>(*bytes).subspan(head);
-  auto key_hash = hash256(key), code_hash = hash256(code);
-  bool good = std::equal(magic.begin(), magic.end(), bytes->begin()) && std::equal(key_hash.begin(), key_hash.end(), bytes->begin() + 8) &&
-              std::equal(code_hash.begin(), code_hash.end(), bytes->begin() + 40);
+  auto key_hash = hash128(key), code_hash = hash128(code);
+  bool good = std::equal(magic.begin(), magic.end(), bytes->begin()) && std::equal(key_hash.begin(), key_hash.end(), bytes->begin() + magic.size()) &&
+              std::equal(code_hash.begin(), code_hash.end(), bytes->begin() + magic.size() + sizeof(Hash128));
   if (!good) return std::nullopt;
   return std::vector<std::byte>(code.begin(), code.end());
 }
 
 void CodeCache::put(std::span<const std::byte> key, std::span<const std::byte> code) const {
   if (folder_.empty()) return;
-  auto key_hash = hash256(key), code_hash = hash256(code);
+  auto key_hash = hash128(key), code_hash = hash128(code);
   const std::span<const std::byte> parts[] = {magic, key_hash, code_hash, code};
   write_atomically(path(key), parts, own_file_mode);
 }

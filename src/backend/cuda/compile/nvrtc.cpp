@@ -13,7 +13,7 @@
 
 #include "backend/cuda/compile/code_cache.h"
 #include "backend/cuda/compile/tuning.h"
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 #include "base/error.h"
 #include "base/parallel.h"
 

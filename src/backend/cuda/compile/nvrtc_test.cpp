@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "backend/cuda/available_test.h"
-#include "backend/cuda/run/symbols.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -20,35 +19,6 @@ struct Folder {
   Folder() { std::filesystem::remove_all(path); }
   ~Folder() { std::filesystem::remove_all(path); }
 };
-
-TEST(cuda_symbols, a_missing_library_says_what_to_do) {
-  static constexpr std::string_view sonames[] = {"libsurely_not_here.so.1"};
-  static constexpr LibraryNames names{"the library of this test", sonames, {}, "write it"};
-  try {
-    SharedLibrary library(names);
-    FAIL() << "found";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::device);
-    EXPECT_NE(e.message.find("the library of this test was not found on this machine"), std::string::npos) << e.message;
-    EXPECT_EQ(e.remedy, "write it");
-  }
-}
-
-TEST(cuda_symbols, a_library_that_is_loaded_is_taken) {
-  static constexpr std::string_view sonames[] = {"libsurely_not_here.so.1", "libc.so.6"};
-  static constexpr LibraryNames names{"C's library", sonames, {}, ""};
-  SharedLibrary library(names);
-  int (*number)(const char*) = nullptr;
-  library.find(number, "atoi");
-  EXPECT_EQ(number("42"), 42);
-  try {
-    library.find(number, "surely_no_function");
-    FAIL() << "found";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code, Code::version);
-    EXPECT_NE(e.message.find("has no function surely_no_function"), std::string::npos) << e.message;
-  }
-}
 
 TEST(cuda_nvrtc, compiles_in_threads_and_keeps_the_code) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 
 namespace ingot::backend::cuda {
 

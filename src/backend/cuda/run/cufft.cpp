@@ -1,6 +1,6 @@
 #include "backend/cuda/run/cufft.h"
 
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 #include "base/own_file.h"
 
 namespace ingot::backend::cuda {

@@ -4,13 +4,11 @@
 #include "backend/cuda/run/cufft.h"
 #include "backend/cuda/run/driver.h"
 #include "backend/cuda/run/gpu.h"
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 #include "backend/run/registry.h"
 #include "base/error.h"
 
 namespace ingot::backend {
-
-void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
 
 namespace cuda {
 

@@ -1,6 +1,6 @@
 #include "backend/cuda/run/driver.h"
 
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 #include "base/fork.h"
 
 namespace ingot::backend::cuda {

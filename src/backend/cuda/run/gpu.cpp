@@ -4,7 +4,7 @@
 #include <charconv>
 #include <deque>
 
-#include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/libraries.h"
 #include "backend/cuda/run/tuning.h"
 #include "base/machine.h"
 

@@ -1,15 +1,15 @@
-// Finds shared libraries of the GPU when they are first needed. ingot links none of them, so one binary runs with and without a GPU.
+// Finds shared libraries when they are first needed: those of a GPU, and libsodium. ingot links none of them, so one binary runs with and without them.
 #pragma once
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace ingot::backend::cuda {
+namespace ingot {
 
 // Folders to search after the system's own: folders with libraries, or Python's site-packages (whose nvidia/ packages are known). Those of the environment
 // variable INGOT_LIBRARY_PATH (separated by colons) come first.
-void set_folders(std::vector<std::string> folders);
+void set_library_folders(std::vector<std::string> folders);
 
 struct LibraryNames {
   std::string_view name;                       // for messages
@@ -18,8 +18,6 @@ struct LibraryNames {
   std::string_view remedy;
   std::string_view too_old = {};               // what to do if a function is missing; empty: the same
 };
-
-extern const LibraryNames driver_library, nvrtc_library, cublaslt_library, cufft_library;
 
 class SharedLibrary {
  public:
@@ -42,4 +40,4 @@ class SharedLibrary {
   std::string path_;
 };
 
-}  // namespace ingot::backend::cuda
+}  // namespace ingot
