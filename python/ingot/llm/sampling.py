@@ -57,16 +57,39 @@ class Choice:
 
 
 class Draws:
-    """The random numbers of a batch: those of a sequence follow from its seed and the number of the draw alone."""
+    """The random numbers of a batch, one for each token: those of a sequence follow from its seed and the number of the draw alone."""
 
     def __init__(self, seeds: Sequence[int]):
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._ahead: list[list[float]] = [[] for _ in seeds]  # drawn, and not used yet
+
+    def ahead(self, row: int, count: int) -> list[float]:
+        """The next numbers of a sequence, which stay the next ones until `skip`."""
+        numbers = self._ahead[row]
+        if (missing := count - len(numbers)) > 0:
+            numbers += [float(torch.rand((), generator=self._generators[row], dtype=torch.float64)) for _ in range(missing)]
+        return numbers[:count]
+
+    def skip(self, row: int, count: int) -> None:
+        self.ahead(row, count)
+        del self._ahead[row][:count]
+
+    def take(self) -> list[float]:
+        """The next number of each sequence."""
+        numbers = [self.ahead(row, 1)[0] for row in range(len(self._generators))]
+        for row in range(len(numbers)):
+            self.skip(row, 1)
+        return numbers
+
+    @staticmethod
+    def at(numbers: list[float], scores: torch.Tensor) -> torch.Tensor:
+        """One token of each distribution: the first at which the sum of probabilities exceeds the number's part of the whole. int64 [rows], for scores [rows, vocabulary]."""
+        sums = torch.softmax(scores, -1, dtype=torch.float64).cumsum(-1)
+        return torch.searchsorted(sums, torch.tensor(numbers, dtype=torch.float64, device=scores.device)[:, None] * sums[:, -1:], right=True)[:, 0]
 
     def tokens(self, scores: torch.Tensor) -> torch.Tensor:
-        """One token [batch] of each distribution: the first at which the sum of probabilities exceeds a random part of the whole."""
-        drawn = torch.stack([torch.rand((), generator=g, dtype=torch.float64) for g in self._generators]).to(scores.device)
-        sums = torch.softmax(scores, -1, dtype=torch.float64).cumsum(-1)
-        return torch.searchsorted(sums, drawn[:, None] * sums[:, -1:], right=True)[:, 0]
+        """One token [batch] of each distribution, by the next numbers."""
+        return self.at(self.take(), scores)
 
 
 def _within(name, value, low, high):
