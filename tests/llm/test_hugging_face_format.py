@@ -136,7 +136,9 @@ def test_a_conversation_goes_on_with_its_cache(models):
     assert torch.equal(mine.generate(more, past_key_values=first.past_key_values, max_new_tokens=6), model.generate(more, max_new_tokens=6))
 
 
-def test_the_pipeline(models):
+def test_the_pipeline(models, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(transformers.pipelines.base.logger, "error", said.append)
     from tokenizers import Tokenizer, models as kinds, pre_tokenizers
 
     words = Tokenizer(kinds.WordLevel({f"w{n}": n for n in range(VOCABULARY)}, unk_token="w0"))
@@ -144,6 +146,7 @@ def test_the_pipeline(models):
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token=f"w{END}", pad_token=f"w{PAD}", padding_side="left")
     texts = [" ".join(f"w{n}" for n in row) for row in (prompt()[0].tolist(), prompt(1, 5, seed=3)[0].tolist())]
     answers = [transformers.pipeline("text-generation", model=model, tokenizer=tokenizer)(texts, max_new_tokens=8, do_sample=False, batch_size=2) for model in models]
+    assert said == [], "a pipeline takes the class without a word"
     assert answers[0] == answers[1] and len(answers[1][0][0]["generated_text"].split()) > 9
 
 

@@ -18,6 +18,7 @@ import torch
 import transformers
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 try:
     from transformers.exporters import DynamoConfig, DynamoExporter, ExportedComponent, ExportedModel, ExportMetadata, ModelRunner, register_backend
@@ -135,6 +136,7 @@ class IngotRunner(ModelRunner):
 
 
 register_backend(IngotExporter, IngotRunner)
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[FORMAT] = "IngotModelForCausalLM"  # the names of classes with which a pipeline for text begins without a word; no configuration has this model type
 
 
 def _refuse_device(own, wanted):

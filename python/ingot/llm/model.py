@@ -169,7 +169,7 @@ class LanguageModel:
         return self._engine.new_state(**sizes, **({"places": places} if self._a_cache is not None and places is not None else {}))
 
     def grown(self, inner, tokens: int):
-        """The state's memory with room for so many tokens: at least doubled, if it has to grow."""
+        # The state's memory with room for so many tokens: at least doubled, if it has to grow.
         if self._a_cache is not None:
             room = self._places_of(inner) - 1
             if tokens > room:
@@ -287,7 +287,6 @@ class LanguageModel:
             stop: ids, and lists of ids, after which a sequence ends. None: the model's end ids. Sequences that ended yield `pad`, and their state stays as it is.
             seed: of the draws. A seed gives a prompt the same draws in any batch. A number for all rows, or one for each. None: another one each time.
             logits_processors: functions (ids [1, tokens], scores [1, vocabulary]) -> scores, such as transformers' LogitsProcessors, called row by row.
-
             draft: guesses the next tokens, which the model then checks in one run. The tokens are those that come without it; only the time differs. "prompt": what followed the
                 last tokens where they stood before in ids or the answer. A LanguageModel: a smaller one with the same vocabulary. A State of it: the same, for a conversation;
                 it takes the tokens that `state` takes.

@@ -57,7 +57,7 @@ class Choice:
 
 
 class Draws:
-    """The random numbers of a batch, one for each token: those of a sequence follow from its seed and the number of the draw alone."""
+    """The random numbers of a batch, one for each draw: those of a sequence follow from its seed and the number of the draw alone."""
 
     def __init__(self, seeds: Sequence[int]):
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -83,13 +83,34 @@ class Draws:
 
     @staticmethod
     def at(numbers: list[float], scores: torch.Tensor) -> torch.Tensor:
-        """One token of each distribution: the first at which the sum of probabilities exceeds the number's part of the whole. int64 [rows], for scores [rows, vocabulary]."""
-        sums = torch.softmax(scores, -1, dtype=torch.float64).cumsum(-1)
-        return torch.searchsorted(sums, torch.tensor(numbers, dtype=torch.float64, device=scores.device)[:, None] * sums[:, -1:], right=True)[:, 0]
+        """One token of each distribution: int64 [rows], for scores [rows, vocabulary].
+
+        A race: token i arrives after a time of the exponential distribution with rate probability i, and the first one is drawn. The times follow from the number and the token, so two
+        distributions that differ by a part d (total variation) give different tokens for at most 2 d / (1 + d) of all numbers: a draft that is nearly right guesses right.
+        """
+        keys = torch.tensor([int(number * 2**53) for number in numbers], device=scores.device)[:, None]
+        tokens = torch.arange(scores.shape[-1], device=scores.device)
+        uniform = ((_shifted(_mixed(_mixed(keys * _STEP) + tokens * _STEP), 11)).double() + 0.5) * 2.0**-53
+        return (torch.softmax(scores, -1).double() / -uniform.log()).argmax(-1)
 
     def tokens(self, scores: torch.Tensor) -> torch.Tensor:
         """One token [batch] of each distribution, by the next numbers."""
         return self.at(self.take(), scores)
+
+
+# SplitMix64: the numbers of its generator with a seed are _mixed(seed + i * _STEP). Products are of 64 bits without overflow's carry.
+_STEP, _FIRST, _SECOND = (n - 2**64 for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def _mixed(x):
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x, bits):
+    """Unsigned, to the right."""
+    return (x >> bits) & (2 ** (64 - bits) - 1)
 
 
 def _within(name, value, low, high):
