@@ -166,5 +166,5 @@ def test_wrong_drafts(models):
     with pytest.raises(ingot.InputError, match="the model has recurrent layers"):
         mamba.generate(mamba.new_state(), prompt(), max_new_tokens=8, draft="prompt")
     with pytest.raises(ingot.InputError, match="compiled for 1 to 1"):
-        lm.generate(lm.new_state(2), prompt(2), max_new_tokens=8, draft=short)
+        lm.generate(lm.new_state(2), prompt(2), max_new_tokens=2, draft=short)
     assert state.lengths == [11]

@@ -181,7 +181,7 @@ class LanguageModel:
 
     # -- steps
 
-    def step(self, state: State, ids, lengths=None, logits: str = "last", *, adapter: str | None = None) -> torch.Tensor:
+    def step(self, state: State, ids: Any, lengths: Any = None, logits: str = "last", *, adapter: str | None = None) -> torch.Tensor:
         """Takes the next tokens of each sequence.
 
         Arguments:
@@ -258,10 +258,10 @@ class LanguageModel:
     def generate(
         self,
         state: State,
-        ids,
+        ids: Any,
         *,
         max_new_tokens: int,
-        lengths=None,
+        lengths: Any = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -269,7 +269,7 @@ class LanguageModel:
         repetition_penalty: float | None = None,
         stop: Sequence[int | Sequence[int]] | None = None,
         seed: int | Sequence[int] | None = None,
-        logits_processors: Sequence[Callable] = (),
+        logits_processors: Sequence[Callable[..., Any]] = (),
         draft: LanguageModel | State | str | None = None,
         draft_tokens: int | None = None,
         schema: Any = None,
@@ -359,7 +359,7 @@ class LanguageModel:
 
     # -- adapters
 
-    def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None) -> None:
+    def add_lora(self, name: str, adapter: Any, *, scale: float = 1.0, config: Any = None) -> None:
         """Adds a LoRA adapter for calls that name it: `generate(adapter=name)`, `step(adapter=name)`. Other calls compute without it.
 
         adapter: a folder or a safetensors file of PEFT, a state dict, or {weight: (A, B, scale)} by the names of transformers' model. scale, config: as `Module.add_lora` takes them.
