@@ -47,7 +47,7 @@ def compiled(model):
 
 
 @pytest.fixture(scope="module", params=["compiled", "loaded"])
-def lm(compiled, request, tmp_path_factory):
+def lm(model, compiled, request, tmp_path_factory):
     """With two adapters: a folder of PEFT, and matrices by weight."""
     lm = ingot.llm.LanguageModel(compiled.module)
     folder = tmp_path_factory.mktemp("adapter")
