@@ -17,7 +17,11 @@ GROUPS = {
     "Compiling and running": ("compile", "ingot_backend", "Input", "Module", "save", "load", "explain", "Report", "verify", "register_kernel", "Launch"),
     "Engines and sessions": ("load_engine", "Engine", "Session", "State", "Weights"),
     "The machine and the tables": ("machine", "options", "ops"),
-}
+    "Language models": ("llm.compile", "llm.load", "llm.LanguageModel", "llm.State", "llm.Generation", "llm.LogProbs", "llm.hugging_face.IngotExporter", "llm.hugging_face.IngotConfig",
+                        "llm.hugging_face.IngotModelForCausalLM"),
+}  # fmt: skip
+PACKAGES = ("", "llm.")  # those with public names, and a dot
+MODULES = ("llm.hugging_face",)  # whose classes are public if GROUPS has them
 INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: the index is in the navigation, and nothing in the search
 # What people type who look for a page, besides the words that it has: for the search, where they count before titles.
 WORDS = {
@@ -56,13 +60,17 @@ ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (
 
 
 def public_names() -> dict[str, str]:
-    """Each public name of `ingot` with the module that defines it."""
+    """Each public name of `ingot` and its packages with the module that defines it."""
     found = {}
-    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            found.update((alias.asname or alias.name, node.module) for alias in node.names)
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_TORCH":
-            found.update(ast.literal_eval(node.value))
+    for package in PACKAGES:
+        for node in ast.parse((PACKAGE / package.replace(".", "/") / "__init__.py").read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                found.update((package + (alias.asname or alias.name), package + node.module) for alias in node.names)
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_TORCH":
+                found.update(ast.literal_eval(node.value))
+    for module in MODULES:
+        classes = [node for node in ast.parse((PACKAGE / module.replace(".", "/")).with_suffix(".py").read_text()).body if isinstance(node, ast.ClassDef)]
+        found.update((f"{module}.{node.name}", module) for node in classes if f"{module}.{node.name}" in GROUPS["Language models"])
     return found
 
 
@@ -71,7 +79,7 @@ def definition(name: str, module: str):
     path = PACKAGE / module.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return next((node for node in ast.parse(path.read_text()).body if isinstance(node, kinds) and node.name == name), None)
+    return next((node for node in ast.parse(path.read_text()).body if isinstance(node, kinds) and node.name == name.rpartition(".")[2]), None)
 
 
 def groups() -> dict[str, list[str]]:
@@ -168,7 +176,7 @@ def described(name: str, node, level: int = 2) -> list[str]:
                 lines += described(f"{name}.{method.name}", method, level + 1)
         return lines
     decorators = [ast.unparse(d) for d in node.decorator_list]
-    method = "." in name
+    method = level > 2
     shown = name if "property" in decorators else signature(f"ingot.{name}" if not method else name, node, method and "staticmethod" not in decorators)
     if name in SHOWN_AS:
         shown = SHOWN_AS[name]

@@ -9,6 +9,7 @@ import yaml
 from blocks import ROOT
 
 import ingot
+import ingot.llm
 from ingot import errors
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -30,7 +31,8 @@ def test_the_options_page_is_made_of_the_table():
 def test_the_reference_has_every_public_name():
     text = "".join(site.reference().values())
     names = {name for group in site.groups().values() for name in group}
-    assert names | {n for n in ingot.__all__ if hasattr(errors, n)} == set(ingot.__all__)
+    assert {n for n in names if "." not in n} | {n for n in ingot.__all__ if hasattr(errors, n)} == set(ingot.__all__)
+    assert {n for n in names if re.fullmatch(r"llm\.\w+", n)} == {f"llm.{n}" for n in ingot.llm.__all__}
     for name in names:
         assert re.search(rf"^## {re.escape(site.SHOWN_AS.get(name, name))}$", text, re.M), f"{name} has no docstring, or is neither a class nor a function"
 

@@ -117,6 +117,15 @@ def test_states_fork_and_rewind(llama):
     assert rows.rewind([3, 0]).lengths == [8, 11]
 
 
+def test_sequences_of_a_state_change_places(llama):
+    _, lm = llama
+    state = lm.new_state(3)
+    first = answer(lm, prompt(3), 8, state, lengths=[11, 4, 7])
+    rest = answer(lm, first[:, -1:], 8, state.fork())
+    assert state.reorder([2, 2, 0]).lengths == [14, 14, 18]
+    assert torch.equal(answer(lm, first[[2, 2, 0], -1:], 8, state), rest[[2, 2, 0]])
+
+
 def test_states_in_files(llama, tmp_path):
     _, lm = llama
     state = lm.new_state(2)
@@ -192,13 +201,13 @@ def test_wrong_calls_change_nothing(llama):
         (lambda: lm.generate(state, prompt(2), max_new_tokens=1, stop=["end"]), "stop has"),
         (lambda: lm.generate(state, prompt(2), max_new_tokens=1, temperature=1.0, seed=[1]), "one for each of the 2 sequences"),
         (lambda: state.rewind(12), "has 11 tokens, and 12"),
+        (lambda: state.reorder([0, 2]), "rows has 2, and the sequences are 0 to 1"),
+        (lambda: state.reorder([0]), "one for each of the 2 sequences"),
         (lambda: lm.new_state(4), "compiled for 1 to 3"),
     ]:
         with pytest.raises(ingot.InputError, match=said):
             call()
     assert state.lengths == [11, 11] and all(torch.equal(pool[pages], before) for pool, before in zip(lm._caches.pool.tensors.values(), kept))
-    with pytest.raises(TypeError, match="draft"):
-        lm.generate(state, prompt(2), max_new_tokens=1, draft=lm)
     with state.in_use(), pytest.raises(ingot.InputError, match="the state is in use"):
         lm.step(state, prompt(2))
     lm.step(state, prompt(2))

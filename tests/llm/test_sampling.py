@@ -72,6 +72,18 @@ def test_a_seed_gives_the_same_tokens_in_any_batch():
     assert [int(batch.tokens(logits.expand(3, -1))[1]) for _ in range(20)] == expected and len(set(expected)) > 5
 
 
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_near_distributions_draw_the_same_tokens(noise):
+    """With the same numbers, at least (1 - d) / (1 + d) of the draws are equal, d the total variation: what a draft's guesses live by."""
+    logits, _ = logits_and_tokens()
+    other = logits + noise * torch.randn(logits.shape, generator=torch.Generator().manual_seed(4))
+    distance = 1 - float(torch.minimum(logits.softmax(-1), other.softmax(-1)).sum())
+    rows = 4000
+    numbers = torch.rand(rows, generator=torch.Generator().manual_seed(5), dtype=torch.float64).tolist()
+    equal = float((Draws.at(numbers, logits.expand(rows, -1)) == Draws.at(numbers, other.expand(rows, -1))).double().mean())
+    assert (1 - distance) / (1 + distance) - 4 * (0.25 / rows) ** 0.5 < equal < 1
+
+
 def test_processors_of_transformers():
     logits, tokens = logits_and_tokens()
     best = int(logits.argmax())

@@ -2,6 +2,7 @@
 import torch
 
 import ingot
+import ingot.llm
 from ingot.option_types import Options
 
 model = torch.nn.Linear(16, 4).eval()
@@ -26,3 +27,12 @@ try:
     ingot.compile(model, [ranged], fallback="error")
 except ingot.UnsupportedError as problem:
     print(problem.message, problem.remedy)
+lm: ingot.llm.LanguageModel = ingot.llm.compile("folder", max_length=512, max_batch=2, dtype=torch.bfloat16)
+state: ingot.llm.State = lm.new_state(2)
+run = lm.generate(state, torch.ones(2, 3), max_new_tokens=9, lengths=[3, 2], temperature=0.7, draft="prompt", schema={"type": "boolean"}, logprobs=3, adapter=None)
+for token in run:
+    tokens: list[int] = token.tolist()
+    if run.logprobs is not None:
+        likeliest: torch.Tensor = run.logprobs.ids
+ended: list[bool] = run.ended
+lm.add_lora("polite", "adapter", scale=0.5)

@@ -2,6 +2,7 @@
 import torch
 
 import ingot
+import ingot.llm
 
 model = torch.nn.Linear(16, 4).eval()
 x = torch.randn(3, 16)
@@ -19,3 +20,6 @@ ingot.load("model.ingot", target="cpu")  # wrong
 ingot.load_engine(3)  # wrong
 ingot.machine().threads  # wrong
 ingot.compiel(model)  # wrong
+ingot.llm.compile(model)  # wrong
+ingot.llm.load("m.ingot").generate(x, x, max_new_tokens=2)  # wrong
+ingot.llm.load("m.ingot").generate(ingot.llm.load("m.ingot").new_state(), x, max_new_tokens=2, draft=3)  # wrong

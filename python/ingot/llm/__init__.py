@@ -4,7 +4,8 @@
 """
 
 from .files import load
+from .generation import Generation, LogProbs
 from .model import LanguageModel, compile
 from .state import State
 
-__all__ = ["LanguageModel", "State", "compile", "load"]
+__all__ = ["Generation", "LanguageModel", "LogProbs", "State", "compile", "load"]

@@ -42,13 +42,13 @@ class FlatCaches:
 
     @contextlib.contextmanager
     def runner(self):
-        """A function (flats, lengths, ids, counts, take, out) that runs the plan."""
+        """A function (flats, lengths, ids, counts, take, out, weights) that runs the plan."""
         try:
             session = self._sessions.pop()
         except IndexError:  # other threads have all
             session = self._engine.session()
         try:
-            yield lambda flats, lengths, ids, counts, take, out: session.run(ids, counts, take, state=flats[0].inner, out=[out])
+            yield lambda flats, lengths, ids, counts, take, out, weights: session.run(ids, counts, take, state=flats[0].inner, out=[out], weights=weights)
         finally:
             self._sessions.append(session)
 
@@ -65,6 +65,13 @@ class Flat:
 
     def fork(self) -> "Flat":
         return Flat(self._caches, self.inner.fork())
+
+    def reordered(self, rows: list[int]) -> "Flat":
+        """With sequence rows[n] as sequence n. This one is not used again."""
+        for name in self.inner:
+            entry = self.inner.tensor(name)
+            entry.copy_(entry[rows])
+        return self
 
     def keep(self, lengths: list[int]):
         """Each sequence has so many tokens, and no more."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import itertools
+import json
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +17,13 @@ from ..ahead_of_time import compile_with_record
 from ..capture import devices
 from ..errors import InputError, OptionError, UnsupportedError
 from ..inputs import Input
+from ..module.adapters import Adapters
+from ..module.lora_target import Inside
 from ..module.module import Module
+from .drafts import MODEL_TOKENS, PROMPT_TOKENS, Draft, OfModel, OfPrompt
 from .flat import FlatCaches
+from .generation import Ends, Generation, Task
+from .grammar import Guide, Words
 from .pages import MAX_PAGES, PAGE, PagedCaches, columns_of
 from .sampling import Choice, Draws
 from .state import State, Together, _numbers
@@ -166,6 +171,8 @@ class LanguageModel:
         self.device = torch.device(self._engine.device) if self._engine.device is not None else None
         made = FlatCaches if record.get("page") is None else PagedCaches
         self._caches = made(self._engine, self.max_batch, self.max_length, kv_bytes)
+        self._adapters: Adapters | None = None
+        self._words: Words | None = None  # made by the first call with a schema
 
     # -- states
 
@@ -177,7 +184,7 @@ class LanguageModel:
 
     # -- steps
 
-    def step(self, state: State | Sequence[State], ids, lengths=None, logits: str = "last") -> torch.Tensor:
+    def step(self, state: State | Sequence[State], ids: Any, lengths: Any = None, logits: str = "last", *, adapter: str | None = None) -> torch.Tensor:
         """Takes the next tokens of each sequence.
 
         Arguments:
@@ -185,6 +192,7 @@ class LanguageModel:
             ids: int64 [batch, tokens] with any number of tokens: a prompt, a part of one, or one token.
             lengths: how many ids of each row count, from the left: a number for each row, 0 too. None: all.
             logits: "last": of the last token of each row, [batch, vocabulary]. "all": of each, [batch, tokens, vocabulary]. Values of ids that do not count mean nothing.
+            adapter: the name of an adapter that `add_lora` was given. A state is of one adapter: what it has of others' tokens stays as they made it.
 
         Returns the logits, in the model's type, on its device.
 
@@ -200,13 +208,13 @@ class LanguageModel:
             for one in states:
                 used.enter_context(one.in_use())
             together = Together(states)
-            return self._take(together, *self._checked(together.lengths, ids, lengths), logits)
+            return self._take(together, *self._checked(together.lengths, ids, lengths), logits, self._weights_of(adapter))
 
-    def _take(self, together, ids, counts, logits="last"):
+    def _take(self, together, ids, counts, logits="last", weights=None):
         """`step` for ids that were checked."""
         with self._caches.runner() as run:
             self._caches.make_room(together.memories, together.lengths, counts)
-            made = (self._by_token if self.is_recurrent else self._at_once)(functools.partial(self._run, run, together), ids, counts, logits)
+            made = (self._by_token if self.is_recurrent else self._at_once)(functools.partial(self._run, run, together, weights), ids, counts, logits)
         together.took(counts)
         return made
 
@@ -247,10 +255,10 @@ class LanguageModel:
             return torch.stack(found, 1)
         return torch.stack([found[max(count - 1, 0)][row] for row, count in enumerate(counts)])
 
-    def _run(self, run, together, ids, lengths, take):
+    def _run(self, run, together, weights, ids, lengths, take):
         dtype, vocabulary = self._logits
         out = torch.empty((*take.shape, vocabulary), dtype=dtype, device=self.device)
-        run(together.memories, together.lengths, ids, lengths, take, out)
+        run(together.memories, together.lengths, ids, lengths, take, out, weights)
         return out
 
     # -- generation
@@ -258,10 +266,10 @@ class LanguageModel:
     def generate(
         self,
         state: State,
-        ids,
+        ids: Any,
         *,
         max_new_tokens: int,
-        lengths=None,
+        lengths: Any = None,
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -269,8 +277,13 @@ class LanguageModel:
         repetition_penalty: float | None = None,
         stop: Sequence[int | Sequence[int]] | None = None,
         seed: int | Sequence[int] | None = None,
-        logits_processors: Sequence[Callable] = (),
-    ) -> Iterator[torch.Tensor]:
+        logits_processors: Sequence[Callable[..., Any]] = (),
+        draft: LanguageModel | State | str | None = None,
+        draft_tokens: int | None = None,
+        schema: Any = None,
+        adapter: str | None = None,
+        logprobs: int = 0,
+    ) -> Generation:
         """Takes a prompt and yields new tokens, one int64 tensor [batch] a step, until all sequences ended or max_new_tokens are there.
 
         Arguments:
@@ -282,8 +295,16 @@ class LanguageModel:
             stop: ids, and lists of ids, after which a sequence ends. None: the model's end ids. Sequences that ended yield `pad`, and their state stays as it is.
             seed: of the draws. A seed gives a prompt the same draws in any batch. A number for all rows, or one for each. None: another one each time.
             logits_processors: functions (ids [1, tokens], scores [1, vocabulary]) -> scores, such as transformers' LogitsProcessors, called row by row.
+            draft: guesses the next tokens, which the model then checks in one run. The tokens are those that come without it; only the time differs. "prompt": what followed the
+                last tokens where they stood before in ids or the answer. A LanguageModel: a smaller one with the same vocabulary. A State of it: the same, for a conversation;
+                it takes the tokens that `state` takes.
+            draft_tokens: the most guesses of a run. None: 4 of a model, 10 of the prompt.
+            schema: what the new tokens are to be as text: a JSON schema (dict), a regular expression (re.compile) or a grammar in Lark's form (str); one for all sequences, or a list
+                with one for each (None: free). A sequence ends where it is complete. Needs the package llguidance, and a model that was compiled from a folder with tokenizer.json.
+            adapter: as `step` takes it. A draft runs without.
+            logprobs: how many of the likeliest tokens the attribute `logprobs` of the result reports after each step, with the logarithms of their probabilities. 0: none.
 
-        What is not given is as in `generation`, which the model brings along.
+        What is not given is as in `generation`, which the model brings along. The result is an iterator with attributes of its own, see `Generation`.
 
         Raises InputError as `step` does, before anything is taken, and for choices outside of their range.
         """
@@ -299,27 +320,74 @@ class LanguageModel:
                 raise InputError(f"row {row} has no ids to begin with")
             if length + count + max_new_tokens - 1 > self.max_length:
                 raise InputError(f"sequence {row} has {length} tokens, and {count} ids with {max_new_tokens} new ones are over max_length, {self.max_length}")
-        ends = _Ends(self.stop if stop is None else stop, state.batch, self.vocabulary)
+        ends = Ends(self.stop if stop is None else stop, state.batch)
         draws = None if choice.temperature == 0 else Draws(_seeds(seed, state.batch))
-        return self._generated(state, ids, counts, max_new_tokens, choice, ends, draws)
+        if draft_tokens is not None and (type(draft_tokens) is not int or draft_tokens < 1 or draft is None):
+            raise InputError(f"draft_tokens is {draft_tokens!r}, and has to be 1 or more, with a draft")
+        drafts = self._draft_of(draft, state, max(length + count for length, count in zip(state._lengths, counts)) + max_new_tokens - 1)
+        most = draft_tokens or (PROMPT_TOKENS if isinstance(draft, str) else MODEL_TOKENS)
+        if type(logprobs) is not int or not 0 <= logprobs <= self.vocabulary:
+            raise InputError(f"logprobs is {logprobs!r}, and has to be 0 to {self.vocabulary}")
+        guide = None if schema is None else self._guide_of(schema, state.batch, ends.single)
+        return Generation(Task(self, state, ids, counts, max_new_tokens, choice, ends, draws, drafts, most, guide, self._weights_of(adapter), logprobs))
 
-    def _generated(self, state, ids, counts, max_new_tokens, choice, ends, draws):
-        tokens = [row[:count] for row, count in zip(ids, counts)] if choice.reads_tokens else []
-        scores = self._advanced(state, ids, counts)
-        for left in range(max_new_tokens - 1, -1, -1):
-            scores = choice.scores(scores, tokens)
-            chosen = scores.argmax(-1) if draws is None else draws.tokens(scores)
-            chosen = ends.padded(chosen, self.pad)
-            lives = ends.after(chosen)
-            yield chosen
-            if left == 0 or not any(lives):
-                return
-            tokens = [torch.cat([row, token[None]]) for row, token in zip(tokens, chosen)]
-            scores = self._advanced(state, chosen[:, None], [int(live) for live in lives])
-
-    def _advanced(self, state, ids, counts):
+    def _advanced(self, state, ids, counts, logits="last", weights=None):
         with state.in_use():
-            return self._take(Together([state]), ids, counts)
+            return self._take(Together([state]), ids, counts, logits, weights)
+
+    def _guide_of(self, schema, batch, ends) -> Guide:
+        schemas = schema if isinstance(schema, (list, tuple)) else [schema] * batch
+        if len(schemas) != batch:
+            raise InputError(f"schema is a list of {len(schemas)}, and the state has {batch} sequences")
+        if self._words is None:
+            self._words = Words(self.files.get("tokenizer.json"), self._logits[1], self.stop)
+        return Guide(self._words, schemas, ends)
+
+    def _draft_of(self, draft, state, needed) -> Draft | None:
+        """needed: the most tokens that a sequence of this call will have."""
+        if draft is None:
+            return None
+        if self.is_recurrent:
+            raise InputError("the model has recurrent layers, which cannot forget a draft's wrong proposals", remedy="leave draft out")
+        if isinstance(draft, str) and draft == "prompt":
+            return OfPrompt(state.batch)
+        of = draft._lm if isinstance(draft, State) else draft
+        if not isinstance(of, LanguageModel):
+            raise InputError(f'draft is {draft!r}, and has to be a LanguageModel, a State of one, or "prompt"')
+        if of.is_recurrent:
+            raise InputError("the draft has recurrent layers, which cannot forget wrong proposals", remedy="take another draft")
+        if not _same_words(of, self):
+            raise InputError(f"the draft has other tokens: a vocabulary of {of.vocabulary}, and the model one of {self.vocabulary}", remedy="take a draft of the same family, with the same tokenizer")
+        begun = isinstance(draft, State)
+        if begun and (draft is state or draft.lengths != state.lengths):
+            raise InputError(f"the draft's state has {draft.lengths} tokens, and the state {state.lengths}", remedy="give the draft's state all that the state was given, or give the draft itself")
+        if needed - (0 if begun else min(state.lengths)) > of.max_length:
+            raise InputError(f"the sequences will have {needed} tokens, and the draft's max_length is {of.max_length}", remedy="compile the draft with a larger max_length")
+        return OfModel(draft if begun else of.new_state(state.batch), self.vocabulary, keep=begun)
+
+    # -- adapters
+
+    def add_lora(self, name: str, adapter: Any, *, scale: float = 1.0, config: Any = None) -> None:
+        """Adds a LoRA adapter for calls that name it: `generate(adapter=name)`, `step(adapter=name)`. Other calls compute without it.
+
+        adapter: a folder or a safetensors file of PEFT, a state dict, or {weight: (A, B, scale)} by the names of transformers' model. scale, config: as `Module.add_lora` takes them.
+
+        The touched weights are there once more for each adapter, merged, from its first call on; those of the last few adapters are kept. Raises InputError for a name that is
+        taken, unknown weights and shapes that do not fit; then nothing has changed.
+        """
+        self._known_adapters().add(name, adapter, scale, config, use=False)
+
+    def remove_lora(self, name: str) -> None:
+        """Removes an adapter and its weights. InputError if there is none of that name."""
+        self._known_adapters().remove(name)
+
+    def _known_adapters(self) -> Adapters:
+        if self._adapters is None:
+            self._adapters = Adapters(Inside(self.module._kind.lora_target(), "model."))
+        return self._adapters
+
+    def _weights_of(self, adapter: str | None):
+        return None if adapter is None else self._known_adapters().weights_of(adapter)[0]
 
     # -- files
 
@@ -339,27 +407,9 @@ def _seeds(seed, batch: int) -> list[int]:
     return _numbers(seed, batch, "seed")
 
 
-class _Ends:
-    """Which sequences of a batch have ended."""
-
-    def __init__(self, stop, batch, vocabulary):
-        given = [[s] if isinstance(s, int) else list(s) for s in ([stop] if isinstance(stop, int) else stop)]
-        for ids in given:
-            if not ids or not all(type(n) is int for n in ids):
-                raise InputError(f"stop has {ids!r}, and has to be ids and lists of ids", remedy="text is tokenised first")
-        self._single = {ids[0] for ids in given if len(ids) == 1}
-        self._several = [ids for ids in given if len(ids) > 1]
-        self._longest = max(map(len, self._several), default=0)
-        self._last: list[list[int]] = [[] for _ in range(batch)]
-        self._lives = [True] * batch
-
-    def padded(self, chosen, pad):
-        return chosen if all(self._lives) else torch.where(torch.tensor(self._lives, device=chosen.device), chosen, pad)
-
-    def after(self, chosen) -> list[bool]:
-        """Which sequences go on after these tokens."""
-        for row, token in enumerate(chosen.tolist() if self._single or self._several else ()):
-            self._last[row] = [*self._last[row], token][-self._longest :] if self._longest else []
-            if token in self._single or any(self._last[row][-len(ids) :] == ids for ids in self._several):
-                self._lives[row] = False
-        return self._lives
+def _same_words(a: LanguageModel, b: LanguageModel) -> bool:
+    """Whether two models have one vocabulary. Those of a family may fill it up to other sizes."""
+    files = [of.files.get("tokenizer.json") for of in (a, b)]
+    if None in files:
+        return a.vocabulary == b.vocabulary
+    return files[0] == files[1] or json.loads(files[0])["model"].get("vocab") == json.loads(files[1])["model"].get("vocab")

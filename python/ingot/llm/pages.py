@@ -154,7 +154,7 @@ class PagedCaches:
 
     @contextlib.contextmanager
     def runner(self):
-        """A function (states, lengths, ids, counts, take, out) that runs the plan."""
+        """A function (states, lengths, ids, counts, take, out, weights) that runs the plan."""
         try:
             runner = self._runners.pop()
         except IndexError:  # other threads have all
@@ -175,12 +175,12 @@ class _Runner:
         for name, tensor in pool.tensors.items():
             self._state._bind(name, tensor)
 
-    def run(self, states, lengths, ids, counts, take, out):
+    def run(self, states, lengths, ids, counts, take, out, weights):
         longest = max(1, *(len(row) for pages in states for row in pages.rows))
         columns = min(1 << longest.bit_length(), self._columns)  # a power of two, so that few sizes of a table occur; more than the pages
         tables = [pages.table(columns, self._spare) for pages in states]
         table = tables[0] if len(tables) == 1 else np.concatenate(tables)
-        self._session.run(ids, counts, take, torch.from_numpy(table), torch.tensor(lengths), state=self._state, out=[out])
+        self._session.run(ids, counts, take, torch.from_numpy(table), torch.tensor(lengths), state=self._state, out=[out], weights=weights)
 
 
 class Pages:
@@ -210,8 +210,13 @@ class Pages:
         self._table = None
 
     def fork(self) -> "Pages":
-        self._pool.share([page for row in self.rows for page in row])
-        return Pages(self._pool, [list(row) for row in self.rows])
+        return self.reordered(list(range(len(self.rows))))
+
+    def reordered(self, rows: list[int]) -> "Pages":
+        """With sequence rows[n] as sequence n, on the same pages."""
+        taken = [list(self.rows[row]) for row in rows]
+        self._pool.share([page for row in taken for page in row])
+        return Pages(self._pool, taken)
 
     def keep(self, lengths: list[int]):
         """Each sequence has so many tokens, and no more."""

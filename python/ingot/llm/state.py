@@ -56,6 +56,17 @@ class State:
             self._lengths = lengths
         return self
 
+    def reorder(self, rows: list[int]) -> "State":
+        """Sequence n becomes what sequence rows[n] was. rows: one number for each sequence; one may be there several times, as beam search wants it."""
+        with self.in_use():
+            rows = _numbers(rows, self.batch, "rows")
+            if wrong := [row for row in rows if not 0 <= row < self.batch]:
+                raise InputError(f"rows has {wrong[0]}, and the sequences are 0 to {self.batch - 1}")
+            if rows != list(range(self.batch)):
+                self._memory = self._memory.reordered(rows)
+                self._lengths = [self._lengths[row] for row in rows]
+        return self
+
     def reset(self) -> "State":
         """Forgets all tokens."""
         with self.in_use():

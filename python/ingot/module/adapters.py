@@ -156,7 +156,8 @@ class Adapters:
         self._sets: dict[tuple[str, ...], list[Merged]] = {}  # by choice, the most recently used last
         self.active: tuple[str, ...] = ()
 
-    def add(self, name, adapter, scale, config):
+    def add(self, name, adapter, scale, config, use=True):
+        """use: whether later calls use it."""
         if not isinstance(name, str) or not name:
             raise InputError(f"an adapter's name is a text, and this is {name!r}")
         from .adapter_files import read
@@ -171,6 +172,8 @@ class Adapters:
             if name in self._added:
                 raise InputError(f"there is an adapter {name!r} already", remedy="remove_lora it first, or give this one another name")
             self._added[name] = parts
+            if not use:
+                return
             try:
                 self._use({*self.active, name})
             except BaseException:
@@ -191,6 +194,15 @@ class Adapters:
             for name in names:
                 self._known(name)
             self._use(set(names))
+
+    def weights_of(self, name) -> list[Merged]:
+        """The engines' weights with this adapter alone, for runs that are given them."""
+        self._target.follow()
+        with self._lock():
+            self._known(name)
+            sets = self._sets.pop((name,), None) or self._made((name,))
+            self._keep((name,), sets)
+            return sets
 
     def over(self, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """These values of weights, with the chosen adapters added."""
@@ -239,7 +251,10 @@ class Adapters:
             self._target.replace_in_torch(in_torch)
             self.active = choice
         if choice:
-            self._sets[choice] = sets
+            self._keep(choice, sets)
+
+    def _keep(self, choice, sets):
+        self._sets[choice] = sets
         while len(self._sets) > KEPT:
             del self._sets[next(iter(self._sets))]
 

@@ -82,3 +82,16 @@ class OfRunnable:
     def changing(self):
         gate = getattr(self._runnable.way, "gate", None)
         return contextlib.nullcontext() if gate is None else gate.changing()
+
+
+class Inside:
+    """Another target, whose weights are known by the names that they have inside of a submodule."""
+
+    def __init__(self, target, prefix: str):
+        self._target, self._prefix = target, prefix
+
+    def names(self):
+        return {name.removeprefix(self._prefix): weight for name, weight in self._target.names().items()}
+
+    def __getattr__(self, name):
+        return getattr(self._target, name)
