@@ -110,7 +110,8 @@ def test_what_runs_was_offered(form):
         assert_ran_as_offered(compiled, x)
         ran = kernels_that_ran(compiled, x)
         as_chosen += [ran[site["step"]] == site["chosen"] for site in offers.sites_of(compiled)]
-    if "avx512" in Path("/proc/cpuinfo").read_text() and "INGOT_ISA" not in os.environ:
+    flags = Path("/proc/cpuinfo").read_text()
+    if "avx512" in flags and "amx_bf16" not in flags and "INGOT_ISA" not in os.environ:  # with AMX the costs are others
         assert sum(as_chosen) >= 0.95 * len(as_chosen), f"{sum(as_chosen)} of {len(as_chosen)}"
 
 
