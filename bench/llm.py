@@ -11,6 +11,7 @@ import torch
 import transformers
 
 import ingot.llm
+from ingot.llm.pages import PAGE, columns_of
 
 
 def llama(width, layers, vocabulary, dtype, length):
@@ -27,7 +28,7 @@ def by_generate(lm, prompt, count):
 def by_bare_loop(lm, prompt, count):
     """The plan's function alone, on pages of its own: no checks, no choice but argmax."""
     engine = lm.module.engine
-    table = torch.arange({b["name"]: b["dims"] for b in engine.inputs()}["table"][1])[None]
+    table = torch.arange(columns_of(lm.max_length, PAGE))[None]
     state, session = engine.new_state(pages=table.shape[1]), engine.session()
     dtype = getattr(torch, engine.outputs()[0]["dtype"])
     out, one, zero = torch.empty(1, 1, lm.vocabulary, dtype=dtype), torch.tensor([1]), torch.tensor([[0]])

@@ -6,6 +6,7 @@ The pool is address space for all pages that there may be; memory comes when a p
 from __future__ import annotations
 
 import contextlib
+import heapq
 import math
 import mmap
 import os
@@ -18,8 +19,9 @@ from ..errors import FormatError, InputError, MemoryError, OptionError
 from ..running import state_file
 from . import saved
 
-# Tokens of a page of models that are compiled here. TIMING
-PAGE = 32
+# Tokens of a page of models that are compiled here. Decode over pages, of the time over caches in one piece (AMD EPYC, one thread, CPU time, least tenth of 60 interleaved steps; two layers of 8 heads of
+# 64, float32; 1,024 and 4,096 tokens, and 8 rows of 1,024): pages of 32 take 1.03, 1.05 and 1.08, of 64 take 1.01, 1.02 and 1.00 (docs/decisions/0140).
+PAGE = 64
 # The most pages of a pool: a bound of sizes that the plan checks.
 MAX_PAGES = 1 << 22
 _NORESERVE = 0x4000  # of Linux's mmap: no memory is set aside; the module names it in new versions of Python only
@@ -46,7 +48,7 @@ class Pool:
         self.capacity = min(self._limit // self.page_bytes, MAX_PAGES)
         self.tensors = {name: _reserved((self.capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
         self._lock = threading.RLock()  # a collection of garbage inside a call may drop another state's pages
-        self._free: list[int] = []
+        self._free: list[int] = []  # a heap: the first ones are taken, so that a sequence's pages are near each other, in order
         self._owners: list[int] = []  # of each page that was ever taken
 
     @property
@@ -63,7 +65,7 @@ class Pool:
                     f"{count} pages of {self.page} tokens are needed, and {self.capacity - self.used} of {self.capacity} are free: the states would take more than kv_bytes, {self._limit}",
                     remedy="drop states, or rewind or reset them, or compile or load with a larger kv_bytes",
                 )
-            pages = [self._free.pop() for _ in range(count - fresh)] + list(range(len(self._owners), len(self._owners) + fresh))
+            pages = [heapq.heappop(self._free) for _ in range(count - fresh)] + list(range(len(self._owners), len(self._owners) + fresh))
             self._owners.extend([1] * fresh)
             for page in pages:
                 self._owners[page] = 1
@@ -81,7 +83,7 @@ class Pool:
             for page in pages:
                 self._owners[page] -= 1
                 if self._owners[page] == 0:
-                    self._free.append(page)
+                    heapq.heappush(self._free, page)
 
     def is_shared(self, page: int) -> bool:
         with self._lock:

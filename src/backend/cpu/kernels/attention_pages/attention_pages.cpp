@@ -1,4 +1,6 @@
 // Offers attention over keys and values in pages: by blocks of queries (attention_pages), and query by query (attention_pages_queries).
+#include <bit>
+
 #include "backend/cpu/compile/offers.h"
 #include "backend/cpu/kernels/attention/offer.h"
 #include "backend/cpu/kernels/attention/run/tuning.h"
@@ -16,7 +18,8 @@ std::optional<Refusal> refused_pages(std::string_view kernel, const Site& site, 
   if (site.find(Role::filled) == nullptr) return refuse("nothing says how many keys there are");
   if (a.type == ir::DType::f64) return refuse("scores are doubles");
   const ir::Dim& rows = key->layout.dims[key->layout.dims.size() - 2];
-  if (!rows.is_constant() || rows.value() == 0 || rows.value() % kernels::attention::tuning::rows_of_group != 0) return refuse("a page has no multiple of 4 keys");
+  if (!rows.is_constant() || rows.value() < kernels::attention::tuning::rows_of_group || !std::has_single_bit(static_cast<uint64_t>(rows.value())))
+    return refuse("the keys of a page are not a power of two of 4 or more");
   return std::nullopt;
 }
 

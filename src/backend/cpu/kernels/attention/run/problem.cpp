@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/attention/run/problem.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -45,7 +46,8 @@ void check_pages(const Call& call, const Constants& c, Problem& p) {
   const bool fits = table.rank == 2 && table.dims[0] == call.operands[0].dims[0] && table.dtype == DType::i64 && k.dims[0] == v.dims[0] && p.page > 0 &&
                     !__builtin_mul_overflow(p.page, table.dims[1], &keys) && keys == p.t;
   if (!fits) fail(Code::format, "attention: the block table does not fit the pages");
-  if (p.page % tuning::rows_of_group != 0 || call.operands[0].dtype == DType::f64) fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
+  p.page_bits = std::countr_zero(static_cast<uint64_t>(p.page));
+  if (p.page % tuning::rows_of_group != 0 || !std::has_single_bit(static_cast<uint64_t>(p.page)) || call.operands[0].dtype == DType::f64) fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
 }
 
 }  // namespace
@@ -139,7 +141,7 @@ void PagedOperands::go_to(int64_t batch, int64_t) {
 
 int64_t PagedOperands::page_of(int64_t row) const {
   const TensorRef& t = table();
-  const int64_t page = reinterpret_cast<const int64_t*>(t.data)[at[0] * t.strides[0] + row / p_.page * t.strides[1]];
+  const int64_t page = reinterpret_cast<const int64_t*>(t.data)[at[0] * t.strides[0] + (row >> p_.page_bits) * t.strides[1]];
   return page < 0 ? page + operand(1).dims[0] : page;
 }
 

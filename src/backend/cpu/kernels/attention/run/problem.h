@@ -27,7 +27,8 @@ std::shared_ptr<const void> load_paged(std::span<const std::byte> bytes, size_t 
 // A step's operands and sizes, checked.
 struct Problem {
   int64_t s, t, d, e, batch = 1;
-  int64_t page = 0;                    // keys of a page
+  int64_t page = 0;                    // keys of a page: a power of two,
+  int page_bits = 0;                   // this one
   std::vector<int64_t> batch_dims;
   ir::DType type;                      // of the operands; scores are doubles for f64, else floats
   Bound mask;
@@ -82,12 +83,12 @@ class PagedOperands : public Operands {
   void go_to(int64_t batch, int64_t next);
   std::byte* address(size_t k, int64_t row) const {
     if (k == 0 || k == 3) return Operands::address(k, row);
-    return Operands::address(k, row % p_.page) + page_of(row) * operand(k).strides[0] * static_cast<int64_t>(ir::size_of(p_.type));
+    return Operands::address(k, row & (p_.page - 1)) + page_of(row) * operand(k).strides[0] * static_cast<int64_t>(ir::size_of(p_.type));
   }
   // Rows of a page are neighbours, which hardware prefetches.
   void fetch(size_t, int64_t) const {}
   void fetch_of_next(size_t, int64_t) const {}
-  int64_t together(int64_t row, int64_t end) const { return std::min(end - row, p_.page - row % p_.page); }
+  int64_t together(int64_t row, int64_t end) const { return std::min(end - row, p_.page - (row & (p_.page - 1))); }
 
  private:
   int64_t page_of(int64_t row) const;

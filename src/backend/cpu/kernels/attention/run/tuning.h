@@ -20,7 +20,7 @@ inline constexpr int64_t aliased_row = 128, row_gap = 16, line_elements = 256;
 inline constexpr int64_t tasks_of_worker = 8, tasks_of_uneven = 32;
 // Sums of weights add so many elements in turns, and what is left in another order. With sums in order, rows of scores have a multiple, so that masked keys at the end change nothing.
 inline constexpr int64_t summed_group = 64;
-// Rows of keys that are packed at once: a group is in one page, so pages have a multiple of it.
+// Rows of keys that are packed at once: a group is in one page, so pages have as many or more, and a power of two.
 inline constexpr int64_t rows_of_group = 4;
 // Elements after packed keys and values that tiles may prefetch: a bound of memory.
 inline constexpr int64_t read_beyond = 1024;

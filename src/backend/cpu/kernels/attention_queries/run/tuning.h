@@ -7,7 +7,7 @@ namespace ingot::kernels::attention_queries::tuning {
 
 // Elements of scores that are known before values are read: 2 KB of scores stay in a first-level cache of 32 KB. An estimate.
 inline constexpr int64_t key_block = 512;
-// Tasks of a worker. Sequences with keys of their own differ in work: there, smaller tasks leave no worker alone with the longest one (8 rows, of which one is long, two threads: TIMING).
+// Tasks of a worker. Sequences with keys of their own differ in work: there, smaller tasks leave no worker alone with the longest one (not measured).
 inline constexpr int64_t tasks_of_worker = 4, tasks_of_uneven = 32;
 // Nanoseconds of a key beside its bytes: its score and its weight.
 inline constexpr double ns_of_key = 5;

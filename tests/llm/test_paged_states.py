@@ -121,23 +121,23 @@ def test_a_fork_shares_pages_and_copies_at_most_the_last(lm):
 
 def test_a_full_pool_refuses_and_changes_nothing():
     model = small("Llama")
-    page_bytes = 2 * 2 * 2 * 32 * 16 * 4  # layers, keys and values, heads, tokens, width, bytes
+    page_bytes = 2 * 2 * 2 * 64 * 16 * 4  # layers, keys and values, heads, tokens, width, bytes
     lm = ingot.llm.compile(model, max_length=LENGTH, max_batch=2, kv_bytes=5 * page_bytes)  # one is for ids that do not count
     pool = lm._caches.pool
     assert (pool.page_bytes, pool.capacity) == (page_bytes, 5)
     state, other = lm.new_state(), lm.new_state()
-    lm.step(state, ids_of(tokens=60))
-    lm.step(other, ids_of(tokens=30))
+    lm.step(state, ids_of(tokens=120))
+    lm.step(other, ids_of(tokens=60))
     expected, fork = lm.step(other.fork(), ids_of(tokens=2)), other.fork()
-    with pytest.raises(ingot.InputError, match="5 pages of 32 tokens are needed, and 1 of 5 are free.*kv_bytes"):
-        lm.step([state, other], ids_of(2, 40))
-    assert state.lengths == [60] and other.lengths == [30] and pool.used == 4
-    lm.step(state, ids_of(tokens=30))
+    with pytest.raises(ingot.InputError, match="5 pages of 64 tokens are needed, and 1 of 5 are free.*kv_bytes"):
+        lm.step([state, other], ids_of(2, 80))
+    assert state.lengths == [120] and other.lengths == [60] and pool.used == 4
+    lm.step(state, ids_of(tokens=60))
     with pytest.raises(ingot.InputError, match="kv_bytes"):
         lm.step(other, ids_of(tokens=2))  # the page that it shares has to be copied
-    assert other.lengths == [30]
+    assert other.lengths == [60]
     state.reset()
-    assert torch.equal(lm.step(other, ids_of(tokens=2)), expected) and fork.lengths == [30]
+    assert torch.equal(lm.step(other, ids_of(tokens=2)), expected) and fork.lengths == [60]
     for wrong in (page_bytes, 0, 1.5):
         with pytest.raises(ingot.OptionError, match="kv_bytes is"):
             ingot.llm.LanguageModel(lm.module, wrong)
