@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -41,13 +41,14 @@ fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undef
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && export INGOT_LIBRARY_PATH=$$PWD/pretend INGOT_PRETEND=memory=16777216 && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
 
-check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, killed users of one cache, the site in a browser
+check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, the Python tests on the wheel that is released, killed users of one cache, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
 	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2 -R '^(backend_cuda|backend_cuda_half|compile)$$'
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests/differential
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 -m one_in tests
+	@$(MAKE) check-portable
 	@$(MAKE) fuzz SECONDS=60
 	@$(PYTHON) -W ignore tests/robustness/cache_kills.py --kills 200 --disk roomy,short-files
 	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py tests/docs/test_search.py
@@ -133,6 +134,20 @@ doors-cuda: ## on an NVIDIA GPU with 16 cores, torch.compile in float32 first, f
 wheel: build ## write dist/torch_ingot-*.whl, and the wheel for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
+
+PORTABLE := build/portable
+portable: setup ## build the libraries and the command line for every Linux with glibc 2.28 or later, by PyPI's zig
+	@tools/portable.sh
+	@cmake --preset portable >/dev/null && cmake --build $(PORTABLE) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
+
+wheel-portable: portable ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl of that build, and the wheel for the name torch_tensorrt
+	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE)
+	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
+
+check-portable: wheel-portable ## run the Python tests on that wheel, unpacked
+	@rm -rf $(PORTABLE)/wheel && $(PYTHON) -m zipfile -e dist/torch_ingot-[0-9]*-manylinux_2_28_*.whl $(PORTABLE)/wheel && chmod +x $(PORTABLE)/wheel/ingot/lib/ingot
+	@PYTHONPATH=$(CURDIR)/$(PORTABLE)/wheel INGOT_BUILD=$(PORTABLE) $(PYTHON) -m pytest -q -n 2 tests
+	@INGOT_BUILD=$(PORTABLE) INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests/wheel/test_wheel.py tests/wheel/test_readme.py
 
 dist: libraries ## write dist/ingot-*.tar.gz: libraries, headers and the command, for any folder of a machine with this glibc or later
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD) --tarball

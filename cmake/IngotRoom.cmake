@@ -20,7 +20,7 @@ function(_ingot_together target)
 endfunction()
 
 # With precompiled headers GCC 12 warns of overflows in std::string's own copies.
-set(INGOT_PRECOMPILED_WARNINGS_OFF -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+set(INGOT_PRECOMPILED_WARNINGS_OFF $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>)
 
 # Headers that nearly all files read are read once. Not those with options of their own, which the compiled headers would not fit.
 function(_ingot_headers_once target)

@@ -2,6 +2,7 @@
 developers.
 
     python tools/make_wheel.py --build build/release --out dist      dist/torch_ingot-0.1.0-py3-none-manylinux_2_35_x86_64.whl
+    python tools/make_wheel.py --build build/portable --out dist     dist/torch_ingot-0.1.0-py3-none-manylinux_2_28_x86_64.whl (make wheel-portable)
     python tools/make_wheel.py --torch-tensorrt --out dist           dist/torch_ingot_tensorrt-0.1.0-py3-none-any.whl
     python tools/make_wheel.py --tarball --out dist                  dist/ingot-0.1.0-linux-x86_64.tar.gz
     python tools/make_wheel.py --develop                             the .venv imports python/ of this checkout

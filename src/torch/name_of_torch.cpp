@@ -5,7 +5,7 @@
 namespace ingot_torch {
 extern "C" {
 #define INGOT_TORCH_FUNCTION(result, name, parameters) \
-  __attribute__((visibility("default"))) result name parameters { return 0; }
+  __attribute__((visibility("default"))) result name parameters { return result(); }
 #include "torch/stable_functions.def"
 }
 }  // namespace ingot_torch

@@ -124,9 +124,17 @@ void call_boxed(Result (*function)(Arguments...), StackValue* stack, uint64_t ar
   }(std::index_sequence_for<Arguments...>{});
 }
 
+// Errors of ours become torch's own: exceptions of one C++ library are unknown to another, and a wheel may have one that is not torch's.
 template <auto function>
 void boxed(StackValue* stack, uint64_t arguments, uint64_t results) {
-  call_boxed(function, stack, arguments, results);
+  std::string problem;
+  try {
+    call_boxed(function, stack, arguments, results);
+    return;
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  aoti_torch_check(false, "ingot", __FILE_NAME__, __LINE__, problem.c_str());  // throws
 }
 
 // What a library of operators registers with torch's dispatcher, until it is destroyed.

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <exception>
-
 namespace ingot_torch {
 
 // at::TensorBase::_version and torch::autograd::impl::bump_version are not in the stable ABI, so they are looked up.
@@ -12,7 +10,7 @@ std::optional<int64_t> version_of(const Tensor& tensor) {
   static const auto version = reinterpret_cast<Version>(dlsym(RTLD_DEFAULT, "_ZNK2at10TensorBase8_versionEv"));
   try {
     return version != nullptr ? version(tensor.get()) : 0;
-  } catch (const std::exception&) {
+  } catch (...) {  // of torch's C++ library, which may not be ours
     return {};
   }
 }
@@ -22,7 +20,7 @@ void count_write(const Tensor& tensor) {
   static const auto bump = reinterpret_cast<Bump>(dlsym(RTLD_DEFAULT, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE"));
   try {
     if (bump != nullptr) bump(tensor.get());
-  } catch (const std::exception&) {  // a tensor of torch.inference_mode
+  } catch (...) {  // a tensor of torch.inference_mode
   }
 }
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import roots
 from repacked import repack, with_what_they_need
 from test_readme import lines_that_install
 
@@ -38,11 +39,10 @@ def main():
     parser.add_argument("wheel", type=Path)
     parser.add_argument("tarball", type=Path)
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian")
+    parser.add_argument("--mirror", default=roots.MIRROR)
     args = parser.parse_args()
     root = args.root.resolve()
-    if not (root / "usr/bin/g++").exists():
-        subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, args.mirror], check=True)
+    roots.make(root, "bookworm", PACKAGES, args.mirror)
     for folder in ("wheels", "reader", "opt/ingot"):
         shutil.rmtree(root / folder, ignore_errors=True)
         (root / folder).mkdir(parents=True)
@@ -57,13 +57,7 @@ def main():
     (root / "reader/driver.py").write_text(DRIVER)
 
     def shell(line):
-        # The loader finds a program's own folder by /proc.
-        inside = ["unshare", "-m", "sh", "-c", 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"', root]
-        done = subprocess.run([*inside, "bash", "-eu", "-c", f"{SETTINGS}; cd /reader; {line}"], capture_output=True, text=True)
-        print("ok   " if done.returncode == 0 else "FAILS", line, flush=True)
-        if done.returncode:
-            print(done.stdout + done.stderr, flush=True)
-        return done.returncode == 0
+        return roots.works(root, line, f"{SETTINGS}; cd /reader")
 
     good = all(shell(line) for line in ("python3 -m venv venv", *lines_that_install(), "python -c 'import ingot; print(ingot.__file__)'", "pip install -q transformers"))
     good = good and all([shell(f"INGOT_BUILD=/reader/venv/bin python -W ignore driver.py {Path(page).name}") for page in PAGES])

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What cmake/portable.cmake compiles with, in build/portable-tools: PyPI's zig, the headers of Debian's packages without those of its glibc, Debian's simdjson as a static library, and
+# the names of GCC's unwinder. Run by `make portable`; does nothing that is done already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools=$PWD/build/portable-tools
+target=x86_64-linux-gnu.2.28
+if [ -e "$tools/ready" ] && [ "$tools/ready" -nt "$0" ] && [ "$tools/ready" -nt cmake/unwinder.map ]; then exit; fi
+rm -rf "$tools"
+mkdir -p "$tools"/{bin,usr/include,usr/lib,source/lists/partial}
+
+python3 -m venv "$tools/zig"
+"$tools/zig/bin/pip" install -q ziglang==0.17.1
+zig=$(echo "$tools"/zig/lib/python3*/site-packages/ziglang/zig)
+for name in clang:cc clang++:c++; do  # by the names that ccache knows
+  printf '#!/bin/sh\nexec "%s" %s -target %s "$@"\n' "$zig" "${name#*:}" $target >"$tools/bin/${name%:*}"
+done
+chmod +x "$tools"/bin/*
+
+for header in fmt flatbuffers CLI; do ln -s "/usr/include/$header" "$tools/usr/include/"; done
+
+grep -oE '_Unwind_[A-Za-z_]+' cmake/unwinder.map | sed 's/.*/void &(void) {}/' >"$tools/unwinder.c"
+"$tools/bin/clang" -shared -nostdlib "$tools/unwinder.c" -Wl,-soname,libgcc_s.so.1 -Wl,--version-script=cmake/unwinder.map -o "$tools/usr/lib/libgcc_s.so.1"
+
+. /etc/os-release
+echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$tools/source/debian.list"
+apt="apt-get -qq -o Dir::Etc::SourceList=$tools/source/debian.list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$tools/source/lists -o APT::Sandbox::User=$(id -un)"
+$apt update
+(cd "$tools/source" && $apt source --download-only "simdjson=$(dpkg-query -W -f='${source:Version}' libsimdjson-dev)" && mkdir simdjson && tar -xzf simdjson_*.orig.tar.gz -C simdjson --strip-components=1)
+cmake -G Ninja -S "$tools/source/simdjson" -B "$tools/source/built" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/portable.cmake" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_CXX_FLAGS=-w --log-level=WARNING
+cmake --build "$tools/source/built" -j 2 -- --quiet
+cmake --install "$tools/source/built" --prefix "$tools/usr" >/dev/null
+rm -rf "$tools/source"
+touch "$tools/ready"
