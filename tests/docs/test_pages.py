@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,7 +21,8 @@ spec.loader.exec_module(site)
 
 OWN = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES = OWN | site.reference()
-FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "tests/README.md"]
+TEMPLATES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / ".github").rglob("*.md"))
+FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "examples/README.md", "tests/README.md", *TEMPLATES]
 
 
 def test_the_options_page_is_made_of_the_table():
@@ -108,6 +110,24 @@ def test_paths_are_there(page):
     for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
         found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))
         assert found or list((ROOT / path).parent.glob((ROOT / path).name + "*")), f"{page} names {path}"
+
+
+@pytest.mark.parametrize("page", [*FRONT, "docs/releasing.md"])
+def test_what_a_page_of_the_root_names_is_there(page):
+    """Its links to files, and targets of make."""
+    text = (ROOT / page).read_text()
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for words in re.findall(r"(?:`|^ +(?:.*&& )?)make ([a-z][a-z -]*[a-z])", text, re.M):
+        assert set(words.split()) <= targets, f"{page} names make {words}"
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_there_is_a_template_for_each_kind_of_issue():
+    assert [Path(name).stem for name in TEMPLATES] == ["bug", "does_not_compile", "slow_model", "pull_request_template"]
+    for name in TEMPLATES[:3]:
+        _, head, text = (ROOT / name).read_text().split("---\n", 2)
+        assert set(yaml.safe_load(head)) == {"name", "about", "labels"} and "ingot doctor" in text
 
 
 def test_each_folder_of_tests_has_a_line():

@@ -1,4 +1,4 @@
-"""Each block of the tutorials, of README.md and of the pages below runs, and prints what the page shows."""
+"""Each block of the tutorials, of README.md, of the templates for issues and of the pages below runs, and prints what the page shows."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import torch
 from blocks import BUILD, ROOT, blocks, matches, run
 
 OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting", "serving", "versions", "quantisation", "llm")))
-PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS)]
+PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS), *sorted((ROOT / ".github/ISSUE_TEMPLATE").iterdir())]
 
 
 @pytest.fixture
