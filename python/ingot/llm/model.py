@@ -30,7 +30,7 @@ def compile(
     weight_dtype: str | None = None,
     target: Any = "auto",
     **option: Any,
-) -> "LanguageModel":
+) -> LanguageModel:
     """Compiles a causal language model of transformers for generation: one plan that takes prompts, parts of prompts and single tokens.
 
     Arguments:

@@ -33,12 +33,12 @@ class State:
         """The memory that the state takes."""
         return self._inner.bytes
 
-    def fork(self) -> "State":
+    def fork(self) -> State:
         """Another state with the same tokens, in separate memory."""
         with self.in_use():
             return State(self._lm, self._inner.fork(), list(self._lengths))
 
-    def rewind(self, n) -> "State":
+    def rewind(self, n) -> State:
         """Forgets the last n tokens of each sequence. n: a number, or one for each sequence.
 
         Raises InputError if a sequence has fewer tokens, or if the model has recurrent layers (Mamba), which keep no earlier state: fork the state before.
@@ -53,7 +53,7 @@ class State:
             self._set([length - count for count, length in zip(counts, self._lengths)])
         return self
 
-    def reset(self) -> "State":
+    def reset(self) -> State:
         """Forgets all tokens."""
         with self.in_use():
             self._inner = self._lm.empty(self.batch)
@@ -65,7 +65,7 @@ class State:
         with self.in_use():
             self._inner.save(path)
 
-    def load(self, path: str | os.PathLike[str]) -> "State":
+    def load(self, path: str | os.PathLike[str]) -> State:
         """Reads what `save` wrote, with its batch and its lengths. Raises FormatError if the file is not a state of this model, and InputError if it has more sequences or tokens
         than the model takes; the state is then as it was."""
         with self.in_use():
