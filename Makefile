@@ -144,8 +144,8 @@ release: ## write all packages of a tagged commit to dist/, with their parts and
 	@$(PYTHON) tools/make_wheel.py --sdist
 	@$(PYTHON) tools/release.py
 
-quickstart: libraries ## run a real model: from PyTorch to a plan to answers
-	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py
+quickstart: ## run a real model: from PyTorch to a plan to answers; WHEEL=path or URL, or a wheel in dist/, needs no compiler
+	@BUILD=$(BUILD) tools/quickstart.sh $(WHEEL)
 
 acceptance-cpu: build ## print every figure by which the CPU work is judged, with its bar
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) tools/acceptance_cpu.py
