@@ -112,3 +112,20 @@ def test_what_follows_from_other_strides(way):
         call = ingot.compile(Chains(), inputs=list(inputs)) if way == "compile" else torch.compile(Chains(), backend="ingot")
         for got, eager in zip(call(*inputs), Chains()(*inputs), strict=True):
             assert torch.equal(got, eager) and meaningful(got) == meaningful(eager)
+
+
+class Rolled(torch.nn.Module):
+    def forward(self, x, places):
+        rolls = [torch.roll(x, *how) for how in (((1, -2), (2, 3)), (1, 1), (-1, -1), (4, 2), ((1, 0), (2, 3)), (3,))]
+        return *rolls, torch.nn.functional.max_unpool2d(x, places, 2), torch.nn.functional.max_unpool2d(x.contiguous(), places, 2)
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_channels_last_of_roll_and_unpooling(way):
+    """roll keeps it, but for an axis by none or all of its places (torch joins an empty part) and where all axes are one."""
+    x = torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    places = (torch.arange(20).reshape(4, 5) * 4).expand(2, 3, 4, 5).contiguous()
+    with torch.no_grad():
+        call = ingot.compile(Rolled(), inputs=[x, places]) if way == "compile" else torch.compile(Rolled(), backend="ingot")
+        for got, eager in zip(call(x, places), Rolled()(x, places), strict=True):
+            assert torch.equal(got, eager) and meaningful(got) == meaningful(eager)

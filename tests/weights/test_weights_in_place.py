@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot.engine import tensor_changes
+from ingot.engine import _op, tensor_changes
 
 
 class Everything(torch.nn.Module):
@@ -363,14 +363,50 @@ def test_nothing_is_prepared_twice(model, monkeypatch):
     assert len(calls) == 1
 
 
-def test_models_go_when_nobody_has_them():
-    model = Everything().eval()
+class Remembers(torch.nn.Module):
+    """Has a cache, which calls write where data say."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(4, 4)
+        self.register_buffer("cache", torch.zeros(50, 4))
+
+    def forward(self, ids):
+        self.cache.index_copy_(0, ids[0], self.up(torch.ones(ids.shape[1], 4)))
+        return self.cache.sum(0)
+
+
+@pytest.mark.parametrize("kind", [Everything, Remembers])
+def test_models_go_when_nobody_has_them(kind):
+    model = kind().eval()
     compiled = ingot.compile(model, inputs=[IDS])
     compiled(IDS)
     gone = [weakref.ref(part) for part in (compiled.engine, compiled.engine.watch, model, model.up.weight)]
+    assert kind is Everything or list(compiled.engine.first) == ["cache"]
     del model, compiled
     gc.collect()
     assert [part() for part in gone] == [None] * 4
+
+
+def test_engines_that_go_while_another_comes():
+    """A garbage collection may begin at any allocation, also while the op library looks through the engines that it knows."""
+    one, other = (ingot.compile(layer, inputs=[torch.ones(3)], min_block_size=1).engine for layer in (torch.nn.ReLU(), torch.nn.Tanh()))
+    kept = [_op.Runner(one) for _ in range(40)]
+    before = gc.get_threshold()
+    try:
+        for allocations in range(1, 90, 2):
+            gc.disable()
+            gc.collect()
+            circle = [_op.Runner(one)]
+            circle.append(circle)
+            del circle
+            gc.set_threshold(gc.get_count()[0] + allocations)
+            gc.enable()
+            kept.append(_op.Runner(other))
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    assert len(kept) == 40 + 45
 
 
 def test_an_engine_alone(model):

@@ -30,10 +30,10 @@ def caches_of(f: Functional) -> list[Slot]:
     return list(found.values())
 
 
-def first_values(slots: list[Slot]) -> dict[str, torch.Tensor | None]:
-    """What they hold now; None for zeros."""
+def first_values(slots: list[Slot]) -> dict[str, torch.Tensor]:
+    """What they hold now. Zeros are one element, expanded."""
     with torch.no_grad():
-        return {slot.name: slot.tensor.detach().clone() if slot.tensor.any() else None for slot in slots}
+        return {slot.name: slot.tensor.detach().clone() if slot.tensor.any() else slot.tensor.new_zeros(()).expand(slot.tensor.shape) for slot in slots}
 
 
 def _base_of(node):

@@ -64,6 +64,8 @@ _OWN = {
     "aten::native_channel_shuffle": _suggested,
     "aten::isin": _row_major,
     "aten::max_pool1d": _row_major,
+    "aten::max_unpool2d": _suggested,
+    "roll of axes on the CPU": _suggested,
     "aten::index_fill": _like_operand,
     "aten::clone": _like_operand,
     "aten::hardtanh": _like_operand,
@@ -136,7 +138,15 @@ def _name(node) -> str:
     name = schema_of(node.target).name
     if name == "aten::pad" and len(node.args[1]) == 6 and (node.args[2] if len(node.args) > 2 else "constant") in ("reflect", "replicate"):
         return "aten::replication_pad3d"
+    if name == "aten::roll" and value_of(node).device.type == "cpu" and _joins_parts(node):
+        return "roll of axes on the CPU"
     return "power of a number" if node.target is torch.ops.aten.pow.Scalar else name
+
+
+def _joins_parts(roll) -> bool:
+    """True if eager's roll concatenates two parts along each axis: it keeps channels last unless a part is empty."""
+    sizes, shifts, axes = _numbers(value_of(roll).shape), _numbers(roll.args[1]), roll.args[2] if len(roll.args) > 2 else []
+    return bool(axes) and all(sizes[axis] and shift is not None and shift % sizes[axis] for shift, axis in zip(shifts, axes))
 
 
 def _of_iterator(node, made, operands, layouts, found):

@@ -41,7 +41,7 @@ class Engine:
     """
 
     watch = None
-    kept = dict  # gives what a file has of caches, by their names
+    first: dict = {}  # of caches: the tensors that a file has, by their names
     active = None  # weights (weights.Weights) that runs read instead of the engine's own: see `use`
 
     def __init__(self, plan: Plan, keep=(), values=None, here=True):
@@ -177,8 +177,8 @@ class Engine:
             message, remedy = self.signature["refused"]
             raise UnsupportedError(message, remedy=remedy)
         plan = self._readable_plan()
-        if caches := self.kept():
-            plan = plan.with_weights(on_host(caches))
+        if self.first:
+            plan = plan.with_weights(on_host({name: value.contiguous() for name, value in self.first.items()}))
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
             check(lib().ingot_plan_save(plan.pointer, atomic.encoded(path)))
         else:

@@ -99,8 +99,8 @@ class Runner:
 
     def __init__(self, engine: "_engine.Engine", function: int = 0):
         registry = library()
-        self._registry = registry
         self._id = registry.register(engine)
+        self._registry = registry  # now there is an engine to unregister
         self._engine, self._device = engine, torch.device(engine.device)
         self._plan = torch.tensor(registry.plan_words(self._id), dtype=torch.int64, device="cpu").view(torch.uint8)
         self._function = function

@@ -29,7 +29,7 @@ class TorchRegistry:
 
     def register(self, engine: Engine) -> int:
         watch = engine.watch.pointer if engine.watch is not None else None
-        like = next((number for number, other in list(self._engines.items()) if other.family is engine.family), 0)
+        like = next((number for number, other in self._registered() if other.family is engine.family), 0)
         number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch, like)
         self._engines[number] = engine
         engine.readers.of_torch[number] = functools.partial(self._library.ingot_torch_wait, number)
@@ -42,7 +42,7 @@ class TorchRegistry:
         self._library.ingot_torch_use(number, None if weights is None else weights.pointer)
 
     def use_everywhere(self, engine: Engine, weights):
-        for number, other in list(self._engines.items()):
+        for number, other in self._registered():
             if other is engine:
                 self.use(number, weights)
         engine.readers.wait()  # the caller may drop the weights that were used
@@ -60,6 +60,10 @@ class TorchRegistry:
         call = library.ingot_torch_call
         call.argtypes, call.restype = [c_void_p, c_uint64, ctypes.c_int64, ctypes.py_object], ctypes.py_object
         return functools.partial(call, c_void_p(table), c_uint64(number), ctypes.c_int64(function))
+
+    def _registered(self):
+        """Numbers and engines, of a copy: the pairs of `list(items())` may start a garbage collection, which unregisters engines."""
+        return self._engines.copy().items()
 
     def unregister(self, number: int):
         self._library.ingot_torch_unregister(number)

@@ -211,7 +211,7 @@ class FromModel(WithWeights):
         self._refused, self._prepare = signature.get("refused"), prepare
         assembled.first = caches.first_values(caches.caches_of(assembled.functional))
         if self.engine is not None:
-            self.engine.kept = lambda: {name: assembled.kept(name) for name in assembled.first}
+            self.engine.first = assembled.first
 
     def program(self, empty_lists):
         self.way.must_run()

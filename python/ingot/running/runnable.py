@@ -23,7 +23,7 @@ class Runnable:
 
     def __init__(self, slots: list[Slot], engines: list[Engine], way: OneCall | TorchGraph | Elsewhere, straight: bool, followed=None):
         self.slots, self.engines, self.way, self.straight, self.followed = slots, engines, way, straight, followed
-        self.first: dict[str, torch.Tensor | None] = {}  # of caches: the values that a file has
+        self.first: dict[str, torch.Tensor] = {}  # of caches: the values that a file has
         self.run, self.over = way.run, lambda weights: weights  # adds adapters to weights for the calls: see lora_target.py
         if followed is not None:
             followed.feeds(self)
@@ -74,9 +74,7 @@ class Runnable:
     def kept(self, name):
         """The tensor of a weight or buffer as a file has it: see capture/caches.py."""
         value = self.value(name)
-        if name not in self.first:
-            return value
-        return torch.zeros_like(value) if self.first[name] is None else self.first[name]
+        return torch.empty_like(value).copy_(self.first[name]) if name in self.first else value
 
     def replace(self, weights: dict[str, torch.Tensor], states=()):
         """Replaces tensors of weights, in the engines and in the parts that torch runs. states: slots of buffers that have other tensors now."""
