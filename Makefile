@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist release quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -152,8 +152,15 @@ check-portable: wheel-portable ## run the Python tests on that wheel, unpacked
 dist: libraries ## write dist/ingot-*.tar.gz: libraries, headers and the command, for any folder of a machine with this glibc or later
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD) --tarball
 
-quickstart: libraries ## run a real model: from PyTorch to a plan to answers
-	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py
+release: ## write all packages of a tagged commit to dist/, with their parts and SHA256SUMS; DRAFT=1 for any commit (docs/releasing.md)
+	@$(if $(DRAFT),,$(PYTHON) tools/release.py --ready)
+	@rm -rf dist
+	@$(MAKE) --no-print-directory wheel dist
+	@$(PYTHON) tools/make_wheel.py --sdist
+	@$(PYTHON) tools/release.py
+
+quickstart: ## run a real model: from PyTorch to a plan to answers; WHEEL=path or URL, or a wheel in dist/, needs no compiler
+	@BUILD=$(BUILD) tools/quickstart.sh $(WHEEL)
 
 acceptance-cpu: build ## print every figure by which the CPU work is judged, with its bar
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) tools/acceptance_cpu.py

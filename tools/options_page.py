@@ -18,8 +18,8 @@ Every option of a build or a session. An unknown name or an invalid value is an 
 
     ingot.compile(model, inputs=[...], weight_dtype="int8", threads=4)
     torch.compile(model, backend="ingot", options={"weight_dtype": "int8"})
-    ingot.load("model.ingot", threads=4)                                      # options of a session alone
-    ingot compile model.pt2 -o model.ingot --set weight_dtype=int8 --set target=cpu,cuda:sm_90
+    ingot.load("model.ingot", threads=4)  # options of a session alone
+    ingot compile model.pt2 -o model.ingot --set weight_dtype=int8 --set threads=4
 
 In C, `ingot_options_set(options, "weight_dtype", "int8")`. A list is a Python list or text with commas; a bool is True, False, "true" or "false".
 

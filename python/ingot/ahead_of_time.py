@@ -150,6 +150,8 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict, options) ->
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
         training.warn(module, options)
         return export(module, given, dynamic_shapes, strict)
+    if isinstance(module, type):
+        raise InputError(f"the model is the class {module.__name__}, and not an object of it", remedy=f"ingot.compile({module.__name__}(...).eval(), ...)")
     raise InputError(
         f"a module of type {type(module).__name__} cannot be compiled",
         remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
@@ -175,7 +177,7 @@ def _refuse_unknown(options):
     own = ("inputs", "arg_inputs", "kwarg_inputs", "dynamic_shapes", "strict", "passes", "output_names", "options")
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name, [*own, *known], n=1, cutoff=0.5)
+            near = sorted((one for one in own if name.endswith(one)), key=len)[-1:] or difflib.get_close_matches(name, [*own, *known], n=1, cutoff=0.5)
             raise OptionError(f"there is no option {name!r}", remedy=f"did you mean {near[0]!r}?" if near else "ingot.options() lists them")
 
 

@@ -106,7 +106,7 @@ class Input:
         return tuple(sizes)
 
     @classmethod
-    def from_tensor(cls, tensor: torch.Tensor, *, name: str | None = None) -> "Input":
+    def from_tensor(cls, tensor: torch.Tensor, *, name: str | None = None) -> Input:
         """An Input with the tensor's shape, dtype and memory format."""
         import torch
 

@@ -35,13 +35,13 @@ class Sizes:
         if name:
             self.names.setdefault(path, {})[axis] = name
 
-    def copy(self) -> "Sizes":
+    def copy(self) -> Sizes:
         made = Sizes()
         made.ranges = {path: dict(axes) for path, axes in self.ranges.items()}
         made.names = {path: dict(axes) for path, axes in self.names.items()}
         return made
 
-    def widened(self, call, before) -> "Sizes":
+    def widened(self, call, before) -> Sizes:
         """Ranges that include the sizes of this call too. An axis varies from now on if its size differs from the previous call's. before: that call, or None."""
         made, old = self.copy(), _tensors(before) if before is not None else {}
         for path, value in _tensors(call).items():
@@ -265,7 +265,7 @@ class MutableModule:
         atomic.write(path, lambda temporary: torch.save(content, temporary))
 
     @classmethod
-    def load(cls, path, *, trust="auto") -> "MutableModule":
+    def load(cls, path, *, trust="auto") -> MutableModule:
         """Reads a file that `save` wrote. **A pickle can run any code**, so this needs trust="code": read only files of people you trust."""
         if trust != "code":
             raise torch_archive.needs_code(path, "is a pickle of a model")

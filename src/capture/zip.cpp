@@ -28,6 +28,9 @@ void Zip::read_directory() {
   uint64_t size = data_.size();
   if (size > plan_mark.size() && std::memcmp(data_.data(), plan_mark.data(), plan_mark.size()) == 0)
     throw Error(Code::format, fmt::format("{} is a plan: it is compiled already", path_)).fix("run it with `ingot run`, or compile the .pt2 archive that it was made of");
+  if (path_.ends_with(".onnx"))
+    throw Error(Code::format, fmt::format("{} is a model of ONNX, which ingot does not read", path_))
+        .fix("export the PyTorch model that it was made of: torch.export.save(torch.export.export(model, args), path)");
   if (size < 22) damaged("it is too short to be a zip file");
   // The end record is the last thing in the file but for a comment of at most 65535 bytes.
   uint64_t lowest = size > 22 + 65535 ? size - 22 - 65535 : 0, end = size - 22;

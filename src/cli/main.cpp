@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   app.name("ingot");
   app.set_version_flag("--version", "ingot 0.1.0");
   app.require_subcommand(0, 1);
+  app.failure_message([](const CLI::App* of, const CLI::Error& e) { return "ingot: " + CLI::FailureMessage::simple(of, e); });
   add_compile(app);
   add_run(app);
   add_bench(app);

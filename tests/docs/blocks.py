@@ -58,7 +58,9 @@ def in_shell(code, folder, environment):
     bin.mkdir(exist_ok=True)
     if not (bin / "ingot").exists():
         (bin / "ingot").symlink_to(BUILD / "ingot")
-        (bin / "python").symlink_to(sys.executable)
+        python = bin / "python"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')  # a link would leave its environment
+        python.chmod(0o755)
     done = subprocess.run(["bash", "-eu", "-c", code], cwd=folder, capture_output=True, text=True, env={**os.environ, "PATH": f"{bin}:{os.environ['PATH']}", **environment})
     assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
     return done.stdout

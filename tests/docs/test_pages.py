@@ -1,8 +1,10 @@
 """Checks what pages refer to: options, public names, links, files. Needs no mkdocs; `make docs` builds the site and is strict too."""
 
+import functools
 import importlib.util
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -21,7 +23,8 @@ spec.loader.exec_module(site)
 
 OWN = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES = OWN | site.reference()
-FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "tests/README.md"]
+TEMPLATES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / ".github").rglob("*.md"))
+FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "examples/README.md", "tests/README.md", *TEMPLATES]
 
 
 def test_the_options_page_is_made_of_the_table():
@@ -29,12 +32,14 @@ def test_the_options_page_is_made_of_the_table():
 
 
 def test_the_reference_has_every_public_name():
+    """Errors have a page of their own."""
+    names = [name for group in site.GROUPS.values() for name in group]
+    of_llm = {name.removeprefix("llm.") for name in names if re.fullmatch(r"llm\.\w+", name)}
+    assert len(names) == len(set(names)) and of_llm == set(ingot.llm.__all__)
+    assert {name for name in names if "." not in name} | {n for n in ingot.__all__ if hasattr(errors, n)} == set(ingot.__all__)
     text = "".join(site.reference().values())
-    names = {name for group in site.groups().values() for name in group}
-    assert {n for n in names if "." not in n} | {n for n in ingot.__all__ if hasattr(errors, n)} == set(ingot.__all__)
-    assert {n for n in names if re.fullmatch(r"llm\.\w+", n)} == {f"llm.{n}" for n in ingot.llm.__all__}
     for name in names:
-        assert re.search(rf"^## {re.escape(site.SHOWN_AS.get(name, name))}$", text, re.M), f"{name} has no docstring, or is neither a class nor a function"
+        assert f"::: ingot.{name}\n" in text and functools.reduce(getattr, name.split("."), ingot).__doc__, f"{name} has no docstring"
 
 
 def test_every_error_has_a_place():
@@ -45,15 +50,26 @@ def test_every_error_has_a_place():
 
 
 def test_docstrings_become_lists():
+    import prose
+
     text = "First.\n\n    Arguments:\n        shape: sizes, of\n            all axes.\n        low, high: ends.\n\n    Raises InputError.\n    "
-    assert site.prose(text) == "First.\n\n**Arguments**\n\n- `shape`: sizes, of\n  all axes.\n- `low`, `high`: ends.\n\nRaises InputError."
-    assert site.split("a, b=(1, 2), c=',', **d") == ["a", "b=(1, 2)", "c=','", "**d"]
+    assert prose.prose(text) == "First.\n\n**Arguments**\n\n- `shape`: sizes, of\n  all axes.\n- `low`, `high`: ends.\n\nRaises InputError."
 
 
-def test_the_reference_has_constructors():
-    text = "".join(site.reference().values())
-    assert "class ingot.Launch(grid, block=256," in text and re.search(r"class ingot\.Autocast\(\s*dtype=torch.float16", text)
-    assert re.search(r"class ingot\.Input\(\s*shape", text) and re.search(r"class ingot\.MutableModule\(\s*model", text) and "class ingot.Engine\n" in text
+def test_the_reference_has_constructors_and_types():
+    """As griffe reads the package, which it does not import."""
+    import griffe
+    import prose
+
+    package = griffe.load("ingot", search_paths=[ROOT / "python"], allow_inspection=False, extensions=griffe.load_extensions(prose.Docstrings))
+    for name, first in {"Launch": "grid", "Autocast": "dtype", "Input": "shape", "MutableModule": "model"}.items():
+        assert [p.name for p in package[name].parameters][1] == first, name
+    assert "__init__" not in package["Engine"].members and package["Engine.session"].returns.canonical_path == "ingot.engine._engine.Session"
+    assert package["compile"].returns.canonical_path == "ingot.module.module.Module" and "- `kwarg_inputs`: " in package["compile"].docstring.value
+    for name in (name for group in site.GROUPS.values() for name in group):
+        for member in [package[name], *(m for m in package[name].all_members.values() if m.is_public)]:
+            for annotation in [getattr(member, "annotation", None), getattr(member, "returns", None), *(p.annotation for p in getattr(member, "parameters", ()))]:
+                assert not isinstance(annotation, str) or "'" not in annotation, f"{name}.{member.name}: {annotation} is a text, which links to nothing"
 
 
 def test_each_function_of_the_headers_has_a_section():
@@ -110,6 +126,24 @@ def test_paths_are_there(page):
     for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
         found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))
         assert found or list((ROOT / path).parent.glob((ROOT / path).name + "*")), f"{page} names {path}"
+
+
+@pytest.mark.parametrize("page", [*FRONT, "docs/releasing.md"])
+def test_what_a_page_of_the_root_names_is_there(page):
+    """Its links to files, and targets of make."""
+    text = (ROOT / page).read_text()
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for words in re.findall(r"(?:`|^ +(?:.*&& )?)make ([a-z][a-z -]*[a-z])", text, re.M):
+        assert set(words.split()) <= targets, f"{page} names make {words}"
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_there_is_a_template_for_each_kind_of_issue():
+    assert [Path(name).stem for name in TEMPLATES] == ["bug", "does_not_compile", "slow_model", "pull_request_template"]
+    for name in TEMPLATES[:3]:
+        _, head, text = (ROOT / name).read_text().split("---\n", 2)
+        assert set(yaml.safe_load(head)) == {"name", "about", "labels"} and "ingot doctor" in text
 
 
 def test_each_folder_of_tests_has_a_line():

@@ -25,6 +25,8 @@ FIRST = {
     "gpu": "install", "onnx": "why", "openvino": "why", "vllm": "why",
     "dynamic shapes": "tutorials/dynamic_sizes", "batch size": "tutorials/dynamic_sizes", "kv cache": "tutorials/state", "lora": "tutorials/weights",
     "tensorrt": "migration", "custom op": "own_kernels", "offload": "weight_streaming", "torch.compile": "tutorials/torch_compile", "export": "tutorials/export_save_load",
+    "cuda": "install", "nvidia": "install", "conda": "install", "macos": "install", "cuda graphs": "how_fast", "compile time": "compile_time",
+    "llm": "llm", "language model": "llm", "chat": "llm", "yolo": "tutorials/vision_cpp", "aot": "tutorials/export_save_load", "batching": "serving", "license": "versions",
     "versions": "versions", "roadmap": "versions", "troubleshooting": "troubleshooting", "security": "security", "supported models": "models",
 }  # fmt: skip
 PAGE = """<!doctype html><script>

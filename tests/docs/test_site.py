@@ -34,6 +34,16 @@ def chromium(*arguments):
     return subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", *arguments], capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+def test_types_are_links_and_others_can_link_here(built):
+    """Signatures of the reference link the package's own types, and objects.inv has the public names."""
+    import zlib
+
+    page = (ROOT / "build/site/reference/compiling-and-running.html").read_text()
+    assert 'href="#ingot.Module"' in page or 'href="#ingot.module.module.Module"' in page
+    named = zlib.decompress((ROOT / "build/site/objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
+    assert "ingot.compile py:function 1 reference/compiling-and-running.html" in named and "ingot.Engine py:class" in named
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page(address, page, tmp_path):
     shown = chromium("--dump-dom", f"{address}/{page}.html")

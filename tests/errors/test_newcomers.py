@@ -48,8 +48,26 @@ def test_something_else_for_inputs():
 
 
 def test_another_packages_keyword():
-    told(ingot.OptionError, "there is no option 'example_inputs'", "did you mean 'arg_inputs'?", lambda: ingot.compile(MODEL, example_inputs=[X]))
+    told(ingot.OptionError, "there is no option 'example_inputs'", "did you mean 'inputs'?", lambda: ingot.compile(MODEL, example_inputs=[X]))
+    told(ingot.OptionError, "there is no option 'example_kwarg_inputs'", "did you mean 'kwarg_inputs'?", lambda: ingot.compile(MODEL, example_kwarg_inputs={"input": X}))
     told(ingot.OptionError, "there is no option 'input'", "did you mean 'inputs'?", lambda: ingot.explain(MODEL, input=[X]))
+
+
+def test_arrays_of_numpy():
+    told(ingot.InputError, "inputs[0] is an array of NumPy's", "torch.from_numpy(array)", lambda: ingot.compile(MODEL, [X.numpy()]))
+    compiled = ingot.compile(MODEL, X)
+    for call in (compiled, compiled.profile, compiled.verify):
+        told(ingot.InputError, "input 'input' is of type ndarray, but the engine takes a tensor there", "torch.from_numpy(input)", lambda: call(X.numpy()))
+
+
+def test_a_class_of_models():
+    told(ingot.InputError, "the model is the class Linear, and not an object of it", "ingot.compile(Linear(...).eval(), ...)", lambda: ingot.compile(torch.nn.Linear, X))
+
+
+def test_a_model_of_onnx(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x07\x12\x04torch")
+    told(ingot.FormatError, f"{path} is a model of ONNX, which ingot does not read", "torch.export.save(", lambda: ingot.compile(path))
 
 
 def test_a_compiled_module():

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ingot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +26,12 @@ def test_nothing_recommends_another_projects_package():
     assert not found
 
 
-def test_versions_are_one():
-    dropin = (ROOT / "python/dropin/pyproject.toml").read_text()
-    assert f'version = "{ingot.__version__}"' in dropin and f'"torch-ingot[torch]=={ingot.__version__}"' in dropin
+@pytest.mark.parametrize("name", ["src/api/runtime_api.cpp", "src/cli/main.cpp", "src/compile/compile.h", "python/dropin/pyproject.toml", "README.md", "docs/index.md", "docs/versions.md"])
+def test_versions_are_one(name):
+    """Each place that names the package's version (docs/releasing.md) has that of python/ingot/__init__.py."""
+    text = (ROOT / name).read_text()
+    found = re.findall(r'(?:ersion |ingot |version\\": \\"|^version = "|\[torch\]==|^)(\d+\.\d+\.\d+)\b', text, re.M)
+    assert found and set(found) == {ingot.__version__}, found
 
 
 def test_headers_and_the_runtime_are_found():

@@ -134,12 +134,9 @@ def test_nothing_in_it_tells_where_it_was_built(wheel):
         for licence in ("LICENSE", "licenses/fmt.txt", "licenses/CLI11.txt", "licenses/simdjson.txt", "licenses/FlatBuffers.txt", "licenses/xxHash.txt"):
             assert any(name.endswith(f".dist-info/licenses/{licence}") for name in names), licence
         parts = json.loads(archive.read(next(name for name in names if name.endswith("sboms/torch-ingot.cdx.json"))))
-<<<<<<< HEAD
-        assert {part["name"] for part in parts["components"]} == {"fmt", "FlatBuffers", "xxHash", "simdjson", "CLI11"} and all(re.fullmatch(r"\d+(\.\d+)+", part["version"]) for part in parts["components"])
-=======
         of_the_compiler = {"libc++"} if BUILD.name == "portable" else set()
-        assert {part["name"] for part in parts["components"]} == {"fmt", "FlatBuffers", "simdjson", "CLI11"} | of_the_compiler and all(re.fullmatch(r"\d+(\.\d+)+", part["version"]) for part in parts["components"])
->>>>>>> zig
+        known = {"fmt", "FlatBuffers", "xxHash", "simdjson", "CLI11"} | of_the_compiler
+        assert {part["name"] for part in parts["components"]} == known and all(re.fullmatch(r"\d+(\.\d+)+", part["version"]) for part in parts["components"])
         assert "ingot/py.typed" in names
 
 

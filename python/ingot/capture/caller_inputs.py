@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 
 from ..errors import InputError
@@ -49,6 +50,9 @@ def read(inputs, arg_inputs, kwarg_inputs) -> Given | None:
     positional, keywords = _positional(positional), _keywords(kwarg_inputs)
     flat, _ = pytree.tree_flatten_with_path((positional, keywords), is_leaf=is_input)
     leaves = [Leaf(_label(path, value), value) for path, value in flat]
+    for leaf in leaves:
+        if isinstance(leaf.value, numpy.ndarray):
+            raise InputError(f"{leaf.label} is an array of NumPy's: a model of torch takes tensors", remedy="give torch.from_numpy(array), or ingot.Input(array.shape, dtype=array.dtype)")
     _check_shared(leaves)
     return Given(positional, keywords, leaves)
 

@@ -53,7 +53,7 @@ def size_check(inputs: list[Slot], limits_of, *, any_size: bool = False):
         for position, name, dtype, shape, device in wanted:
             tensor = flat[position]
             if not isinstance(tensor, torch.Tensor):
-                raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
+                raise plain_tensors.not_one(tensor, name)
             if tensor.is_nested:
                 why, remedy = plain_tensors.why_not(tensor, name)
                 raise InputError(f"input {name!r} {why}", remedy=remedy)

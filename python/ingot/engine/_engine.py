@@ -80,7 +80,7 @@ class Engine:
         check(lib().ingot_weights_device(out, byref(gpu)))
         self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"
 
-    def with_values(self, state_dict) -> "Engine":
+    def with_values(self, state_dict) -> Engine:
         """An engine of the same plan with other values for the weights that it has of these, by state-dict name. Both run in the same memory, one at a time, when torch calls them."""
         out = c_void_p()
         with self.changing():
@@ -206,7 +206,7 @@ class Engine:
         if self.watch is not None:
             self.watch.taken(taken)
 
-    def use(self, weights: "Weights | None"):
+    def use(self, weights: Weights | None):
         """Makes these weights the default of later runs and of `save`. None: the engine's own weights."""
         self.changes += 1
         self.active = weights
@@ -285,13 +285,13 @@ class Engine:
             raise self.not_here()
         return of_weights(self._weights.pointer)
 
-    def session(self, function: int = 0, **runtime_option: Unpack[SessionOptions]) -> "Session":
+    def session(self, function: int = 0, **runtime_option: Unpack[SessionOptions]) -> Session:
         """A session: one caller at a time. Option memory_bytes limits the weights, which all sessions share: see `configure`."""
         if function not in range(len(self.functions)):
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
 
-    def new_state(self, memory=(), **sizes) -> "State":
+    def new_state(self, memory=(), **sizes) -> State:
         """An `ingot.State`: the memory that the functions write, for sessions to run with. It starts with the plan's values.
 
         memory: {name: array or tensor} to use as entries, with their current values, instead of memory of the state's own.
@@ -300,7 +300,7 @@ class Engine:
 
         return new_state(self, memory, sizes)
 
-    def new_weights(self, state_dict=(), *, strict=True) -> "Weights":
+    def new_weights(self, state_dict=(), *, strict=True) -> Weights:
         """An `ingot.Weights`: the engine's weights with other values for some, by state-dict name, for a version or an adapter. All others are shared."""
         from .weights import new_weights
 
@@ -382,7 +382,7 @@ class Session(Handle):
 
         return OutputMemory(give)
 
-    def run(self, *arrays: Any, out: Sequence[Any] | None = None, state: "State | None" = None, weights: "Weights | None" = None, **named: Any) -> list[Any]:
+    def run(self, *arrays: Any, out: Sequence[Any] | None = None, state: State | None = None, weights: Weights | None = None, **named: Any) -> list[Any]:
         """Runs the function once and returns the list of its outputs, as numpy arrays.
 
         arrays: the inputs, with the dtypes and shapes in `Engine.inputs`, in this order: anything that numpy.asarray takes (bfloat16 as uint16) and torch tensors; if the
@@ -495,7 +495,7 @@ class Session(Handle):
         return made
 
     @property
-    def state(self) -> "_States":
+    def state(self) -> _States:
         """The buffers that the model writes, by name. Reading returns a copy, assigning copies the value in."""
         return _States(self)
 

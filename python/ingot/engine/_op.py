@@ -205,7 +205,7 @@ class Runner:
             return InputError(f"the engine takes {count(len(names), 'tensor')} ({', '.join(names)}), but {given(flat)}")
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
-                return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+                return plain_tensors.not_one(value, name)
             if not isinstance(value, FakeTensor) and (why := plain_tensors.why_not(value, name)):
                 return InputError(f"input {name!r} {why[0]}", remedy=why[1])
             if value.device != self._device:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import numpy
 import torch
 
 from ..errors import InputError
 from ..torch_internals.tensors import FakeTensor, is_zero_tensor, no_torch_function
 
 _MEMORY_ONLY = (torch.Tensor.__torch_function__.__func__, no_torch_function)
+
+
+def not_one(value, name: str) -> InputError:
+    """The refusal of a value that is no tensor where an engine takes one."""
+    remedy = f"give torch.from_numpy({name}); ingot.load_engine(path).session() takes arrays" if isinstance(value, numpy.ndarray) else ""
+    return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there", remedy=remedy)
 
 
 def why_not(tensor: torch.Tensor, name: str) -> tuple[str, str] | None:

@@ -115,7 +115,7 @@ class State(Handle, Mapping):
         given = _values.broadcast(value, self._binding(name))
         check(lib().ingot_state_write(self.pointer, name.encode(), given.ctypes.data, given.nbytes))
 
-    def grow(self, **sizes) -> "State":
+    def grow(self, **sizes) -> State:
         """Sets larger sizes for dynamic axes, by their names. Values keep their indices; new elements are zero. Entries move in memory, so read `state[name]` again."""
         table = _table(sizes)
         check(lib().ingot_state_grow(self.pointer, table, len(sizes)))
@@ -131,18 +131,18 @@ class State(Handle, Mapping):
         """Writes all entries to a safetensors file, atomically."""
         check(lib().ingot_state_save(self.pointer, atomic.encoded(path)))
 
-    def load(self, path) -> "State":
+    def load(self, path) -> State:
         """Sets every entry to its value in a file that `save` wrote. The file must have the same entries; otherwise a FormatError."""
         check(lib().ingot_state_load(self.pointer, atomic.encoded(path)))
         return self
 
-    def fork(self) -> "State":
+    def fork(self) -> State:
         """Another state with the same values, in separate memory."""
         out = c_void_p()
         check(lib().ingot_state_fork(self.pointer, byref(out)))
         return State(self._engine, out)
 
-    def copy_(self, other: "State") -> "State":
+    def copy_(self, other: State) -> State:
         """Sets every entry to its value in the other state."""
         if not isinstance(other, State):
             raise InputError(f"a state copies a State, and this is of type {type(other).__name__}")

@@ -41,7 +41,7 @@ def compile(
     target: Any = "auto",
     kv_bytes: int | None = None,
     **option: Any,
-) -> "LanguageModel":
+) -> LanguageModel:
     """Compiles a causal language model of transformers for generation: one plan that takes prompts, parts of prompts and single tokens.
 
     Arguments:

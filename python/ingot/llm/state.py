@@ -33,13 +33,13 @@ class State:
         """The memory of the state. Pages that it shares with forks count in each."""
         return self._memory.bytes
 
-    def fork(self) -> "State":
+    def fork(self) -> State:
         """Another state with the same tokens. On the CPU they share pages: a fork copies nothing, and the first of them that goes on copies the last page, if that is not full. Elsewhere it copies
         the caches."""
         with self.in_use():
             return State(self._lm, self._memory.fork(), list(self._lengths))
 
-    def rewind(self, n) -> "State":
+    def rewind(self, n) -> State:
         """Forgets the last n tokens of each sequence. n: a number, or one for each sequence.
 
         Raises InputError if a sequence has fewer tokens, or if the model has recurrent layers (Mamba), which keep no earlier state: fork the state before.
@@ -56,7 +56,7 @@ class State:
             self._lengths = lengths
         return self
 
-    def reorder(self, rows: list[int]) -> "State":
+    def reorder(self, rows: list[int]) -> State:
         """Sequence n becomes what sequence rows[n] was. rows: one number for each sequence; one may be there several times, as beam search wants it."""
         with self.in_use():
             rows = _numbers(rows, self.batch, "rows")
@@ -67,7 +67,7 @@ class State:
                 self._lengths = [self._lengths[row] for row in rows]
         return self
 
-    def reset(self) -> "State":
+    def reset(self) -> State:
         """Forgets all tokens."""
         with self.in_use():
             self._memory = self._lm._caches.new(self.batch)
@@ -79,7 +79,7 @@ class State:
         with self.in_use():
             self._memory.save(path, self._lengths)
 
-    def load(self, path: str | os.PathLike[str]) -> "State":
+    def load(self, path: str | os.PathLike[str]) -> State:
         """Reads what `save` wrote, with its batch and its lengths. Raises FormatError if the file is not a state of this model, and InputError if it has more sequences or tokens
         than the model takes; the state is then as it was."""
         with self.in_use():

@@ -67,11 +67,11 @@ class Module(InferenceOnly):
         self._refuse_tracers(args, kwargs)
         return self._kind.call(args, kwargs)
 
-    def new_state(self) -> "module_state.ModuleState":
+    def new_state(self) -> module_state.ModuleState:
         """The buffers that calls write, in separate memory, with their current values: see with_state."""
         return module_state.new_state(self)
 
-    def with_state(self, state: "module_state.ModuleState") -> "module_state.WithState":
+    def with_state(self, state: module_state.ModuleState) -> module_state.WithState:
         """This module as a function that reads and writes the state's buffers instead of the module's own. Calls with several states run side by side."""
         return module_state.WithState(self, state)
 

@@ -62,7 +62,7 @@ class Engines:
         flat = plain_tensors.inputs(self.form.flattened(args, kwargs), names)
         for value, name in zip(flat, names):
             if not isinstance(value, torch.Tensor):
-                raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+                raise plain_tensors.not_one(value, name)
             if why := plain_tensors.why_not(value, name):
                 raise InputError(f"input {name!r} {why[0]}", remedy=why[1])
         flat = [t.detach().resolve_neg().cpu() for t in flat]

@@ -56,10 +56,12 @@ def _of_module(module, args, kwargs):
         raise UnsupportedError("parts of this module run in torch or elsewhere, but verify runs the steps of one engine", remedy="ingot.save it, then `ingot verify FILE` runs each engine on random inputs")
     import torch
 
+    from ..engine import plain_tensors
+
     flat = kind.form.flattened(args, kwargs)
     for value, name in zip(flat, module.engine.input_names):
         if not isinstance(value, torch.Tensor):
-            raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
+            raise plain_tensors.not_one(value, name)
     flat = [t.detach().resolve_neg().cpu() for t in flat]
     # bfloat16 has no numpy type: its bits go in as uint16
     return module.engine, [t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy() for t in flat]

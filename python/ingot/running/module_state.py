@@ -16,7 +16,7 @@ from . import state_file
 _current: contextvars.ContextVar["ModuleState | None"] = contextvars.ContextVar("ingot_state", default=None)
 
 
-def current() -> "ModuleState | None":
+def current() -> ModuleState | None:
     """The state of the current call; None: the module's own buffers, as always while torch traces."""
     return None if torch.compiler.is_compiling() else _current.get()
 
@@ -51,12 +51,12 @@ class ModuleState(Mapping):
             raise InputError(f"buffer {name!r} is {entry.dtype} {list(entry.shape)}, not {shown}", remedy="give a tensor of that dtype and shape; state[name].fill_(number) writes a number")
         entry.copy_(value)
 
-    def fork(self) -> "ModuleState":
+    def fork(self) -> ModuleState:
         """Another state with the same values, in separate memory."""
         with _Use(self):
             return ModuleState(self._module, _copies(self._tensors))
 
-    def copy_(self, other: "ModuleState") -> "ModuleState":
+    def copy_(self, other: ModuleState) -> ModuleState:
         """Sets every buffer to its value in the other state."""
         if not isinstance(other, ModuleState) or other._module is not self._module:
             raise InputError("a state copies one of the same module", remedy="make both with new_state() of one module")
@@ -75,7 +75,7 @@ class ModuleState(Mapping):
         with _Use(self):
             state_file.write(self._tensors, path)
 
-    def load(self, path) -> "ModuleState":
+    def load(self, path) -> ModuleState:
         """Sets every buffer to its value in a file that `save` wrote. The file must have the same buffers; otherwise a FormatError, and the state is as it was."""
         with _Use(self):
             state_file.read(self._tensors, path)
