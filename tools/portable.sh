@@ -17,7 +17,7 @@ for name in clang:cc clang++:c++; do  # by the names that ccache knows
 done
 chmod +x "$tools"/bin/*
 
-for header in fmt flatbuffers CLI; do ln -s "/usr/include/$header" "$tools/usr/include/"; done
+for header in fmt flatbuffers CLI xxhash.h; do ln -s "/usr/include/$header" "$tools/usr/include/"; done
 
 grep -oE '_Unwind_[A-Za-z_]+' cmake/unwinder.map | sed 's/.*/void &(void) {}/' >"$tools/unwinder.c"
 "$tools/bin/clang" -shared -nostdlib "$tools/unwinder.c" -Wl,-soname,libgcc_s.so.1 -Wl,--version-script=cmake/unwinder.map -o "$tools/usr/lib/libgcc_s.so.1"
