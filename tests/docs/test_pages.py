@@ -12,6 +12,7 @@ from blocks import ROOT
 
 import ingot
 import ingot.llm
+import ingot.llm.hugging_face
 from ingot import errors
 
 sys.path.insert(0, str(ROOT / "tools"))

@@ -3,9 +3,10 @@
 `compile` needs transformers; `load` and what it returns do not.
 """
 
+from .batcher import Batcher, Request
 from .files import load
 from .generation import Generation, LogProbs
 from .model import LanguageModel, compile
 from .state import State
 
-__all__ = ["Generation", "LanguageModel", "LogProbs", "State", "compile", "load"]
+__all__ = ["Batcher", "Generation", "LanguageModel", "LogProbs", "Request", "State", "compile", "load"]

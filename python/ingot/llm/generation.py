@@ -90,6 +90,7 @@ class Generation(Iterator[torch.Tensor]):
     """Yields new tokens, one int64 tensor [batch] a step. `LanguageModel.generate` returns one."""
 
     def __init__(self, task: Task):
+        self.task = task
         self._report = _Report([False] * task.state.batch)
         self._steps = (_one_by_one if task.draft is None else _several)(task, self._report)  # without self: a loop that is left frees it, which closes it
 

@@ -262,7 +262,7 @@ class IngotModelForCausalLM(transformers.GenerationMixin):
         self.generation_config = exported.generation_config or transformers.GenerationConfig.from_model_config(exported.config)
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], *, device=None, **how) -> "IngotModelForCausalLM":
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, device=None, **how) -> IngotModelForCausalLM:
         """Reads what `save_pretrained` wrote, here or of an ExportedModel. **how: as ExportedModel.from_pretrained takes it."""
         return cls(ExportedModel.from_pretrained(folder, device=device, **how))
 
@@ -291,9 +291,9 @@ class IngotModelForCausalLM(transformers.GenerationMixin):
     def get_experts_implementation(self) -> dict:
         return {}
 
-    def to(self, device=None, *args, **kwargs) -> "IngotModelForCausalLM":
+    def to(self, device=None, *args, **kwargs) -> IngotModelForCausalLM:
         _refuse_device(self.device, device)
         return self
 
-    def eval(self) -> "IngotModelForCausalLM":
+    def eval(self) -> IngotModelForCausalLM:
         return self

@@ -20,6 +20,7 @@ from ..inputs import Input
 from ..module.adapters import Adapters
 from ..module.lora_target import Inside
 from ..module.module import Module
+from .batcher import Batcher
 from .drafts import MODEL_TOKENS, PROMPT_TOKENS, Draft, OfModel, OfPrompt
 from .flat import FlatCaches
 from .generation import Ends, Generation, Task
@@ -364,6 +365,18 @@ class LanguageModel:
         if needed - (0 if begun else min(state.lengths)) > of.max_length:
             raise InputError(f"the sequences will have {needed} tokens, and the draft's max_length is {of.max_length}", remedy="compile the draft with a larger max_length")
         return OfModel(draft if begun else of.new_state(state.batch), self.vocabulary, keep=begun)
+
+    # -- many callers
+
+    def batcher(self, max_batch: int | None = None, max_tokens: int = 512, max_waiting: int = 1024) -> Batcher:
+        """Runs the requests of many threads together, over one plan: see `Batcher`.
+
+        max_batch: the most sequences of a step; None: the model's. max_tokens: the most tokens of prompts in a step, so that others do not wait for a long one. max_waiting: the most requests that
+        wait to begin.
+
+        Raises UnsupportedError if the model's caches are not in pages (on GPUs, and of models with recurrent layers).
+        """
+        return Batcher(self, max_batch, max_tokens, max_waiting)
 
     # -- adapters
 

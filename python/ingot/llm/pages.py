@@ -137,11 +137,21 @@ class PagedCaches:
                     pool[number, :, :count] = tensors[name][row, :, at : at + count]
         return pages, lengths
 
-    def make_room(self, states: list["Pages"], lengths: list[int], counts: list[int]):
-        """Gives each sequence pages of its own for so many tokens more. All or, with an InputError, none."""
+    def _needed(self, states, lengths, counts) -> tuple[list[list[int]], list[bool], list[int]]:
+        """Of each sequence the pages, whether its last page is to be copied, and how many pages it wants more, to take so many tokens more."""
         rows, page = [row for pages in states for row in pages.rows], self.pool.page
         copied = [bool(count and length % page and self.pool.is_shared(row[-1])) for row, length, count in zip(rows, lengths, counts)]
         added = [max(0, -(-(length + count) // page) - len(row)) for row, length, count in zip(rows, lengths, counts)]
+        return rows, copied, added
+
+    def has_room(self, states: list["Pages"], lengths: list[int], counts: list[int]) -> bool:
+        """Whether `make_room` would find the pages."""
+        _, copied, added = self._needed(states, lengths, counts)
+        return sum(added) + sum(copied) <= self.pool.capacity - self.pool.used
+
+    def make_room(self, states: list["Pages"], lengths: list[int], counts: list[int]):
+        """Gives each sequence pages of its own for so many tokens more. All or, with an InputError, none."""
+        rows, copied, added = self._needed(states, lengths, counts)
         if not any(copied) and not any(added):
             return
         new = iter(self.pool.take(sum(added) + sum(copied)))
