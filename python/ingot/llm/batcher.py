@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ class Request(Iterator[int]):
     tokens: those that there are. finish_reason: None while it goes on, then "stop" (an end id), "length" (max_new_tokens), "cancelled" or "error".
     """
 
-    def __init__(self, batcher: Batcher, task: Task, prompt: list[int], priority: int, number: int):
-        self._batcher, self._task, self._prompt = batcher, task, prompt
+    def __init__(self, batcher: Batcher, task: Task, prompt: list[int], priority: int, number: int, notify: Callable[[], None] | None):
+        self._batcher, self._task, self._prompt, self._notify = batcher, task, prompt, notify
         self._order = -priority, number
         self._sequence: State | None = None
         self._given = 0  # how much of its text the state has
@@ -70,6 +70,10 @@ class Request(Iterator[int]):
             self._sequence.rewind(self._sequence.lengths[0])  # its pages are free at once, whoever else has the state (the frames of an error)
         self._sequence, self._given = None, 0
 
+    def _tell(self):
+        if self._notify is not None:
+            self._notify()
+
     @property
     def _text(self) -> list[int]:
         return self._prompt + self.tokens
@@ -104,11 +108,12 @@ class Batcher:
         self._thread = threading.Thread(target=self._serve, name="ingot batcher", daemon=True)
         self._thread.start()
 
-    def submit(self, ids: Sequence[int] | torch.Tensor, *, max_new_tokens: int, priority: int = 0, **how: Any) -> Request:
+    def submit(self, ids: Sequence[int] | torch.Tensor, *, max_new_tokens: int, priority: int = 0, notify: Callable[[], None] | None = None, **how: Any) -> Request:
         """Asks for an answer to a prompt. Returns at once.
 
         ids: the prompt's tokens, int64 [tokens]. max_new_tokens and **how: as `LanguageModel.generate` takes them (temperature, top_p, stop, seed, schema, adapter, ..), without draft and
-        logprobs. priority: requests with a larger one run first; those of one priority in the order in which they came.
+        logprobs. priority: requests with a larger one run first; those of one priority in the order in which they came. notify: called without arguments, in the batcher's thread, after each token and
+        at the end; it must not wait.
 
         Raises InputError for what `generate` refuses, and if max_waiting requests wait already.
         """
@@ -122,7 +127,7 @@ class Batcher:
                 raise InputError("the batcher is closed")
             if len(self._waiting) >= self._max_waiting:
                 raise InputError(f"{len(self._waiting)} requests wait already, max_waiting", remedy="wait for some to end, or make the batcher with a larger max_waiting")
-            request = Request(self, task, prompt[0].tolist(), priority, next(self._numbers))
+            request = Request(self, task, prompt[0].tolist(), priority, next(self._numbers), notify)
             self._waiting.append(request)
             self._changed.notify_all()
         return request
@@ -142,7 +147,22 @@ class Batcher:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Batcher(running={len(self._running)}, waiting={len(self._waiting)})"
+        return f"Batcher(running={self.running}, waiting={self.waiting})"
+
+    @property
+    def running(self) -> int:
+        """How many requests have a place in the steps."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have none yet."""
+        return len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `submit` would refuse a request now."""
+        return len(self._waiting) >= self._max_waiting
 
     # -- the thread
 
@@ -216,6 +236,7 @@ class Batcher:
             with self._changed:
                 for request, token in chosen:
                     request.tokens.append(token)
+                    request._tell()
                     if request._task.ended(0, token):
                         self._end(request, "stop")
                     elif len(request.tokens) == request._task.max_new_tokens:
@@ -277,4 +298,5 @@ class Batcher:
             if len(self._kept) > KEPT_STATES:
                 self._kept.pop()
         request._let_go()
+        request._tell()
         self._changed.notify_all()

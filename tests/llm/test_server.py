@@ -1,0 +1,188 @@
+"""`python -m ingot.serve`: OpenAI's routes over a batcher, asked by HTTP as callers do."""
+
+import concurrent.futures
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tokenizers
+import torch
+from llm_architectures import small
+
+import ingot.llm
+
+uvicorn = pytest.importorskip("uvicorn")
+KEY = "a key"
+TEMPLATE = "{% for m in messages %}{% if m.role == 'robot' %}{{ raise_exception('no robots') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small model with a tokenizer of bytes and a chat template."""
+    where = tmp_path_factory.mktemp("model")
+    small("Llama").save_pretrained(where)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={c: n for n, c in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), tokenizers.decoders.ByteLevel()
+    tokenizer.add_tokens([f"w{n} " for n in range(256)])
+    tokenizer.save(str(where / "tokenizer.json"))
+    (where / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    return where
+
+
+@pytest.fixture(scope="module")
+def lm(folder):
+    return ingot.llm.compile(folder, max_length=256, max_batch=8, deterministic="batch")
+
+
+@pytest.fixture(scope="module")
+def port(lm):
+    from ingot.serve import application
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(application(lm, name="small", api_key=KEY, max_waiting=200), port=number, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield number
+    server.should_exit = True
+    thread.join()
+
+
+def ask(port, path, body=None, key=KEY, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    given = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", **headers}
+    connection.request("GET" if body is None else "POST", path, None if body is None else body if isinstance(body, (bytes, str)) else json.dumps(body), given)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def events(text):
+    lines = [line.removeprefix("data: ") for line in text.split("\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def expected(lm, text, count):
+    tokenizer = tokenizers.Tokenizer.from_str(lm.files["tokenizer.json"])
+    return tokenizer.decode([int(t) for t in lm.generate(lm.new_state(), torch.tensor([tokenizer.encode(text).ids]), max_new_tokens=count, stop=[])])
+
+
+def test_completions(lm, port):
+    status, answer = ask(port, "/v1/completions", {"model": "small", "prompt": "Once upon", "max_tokens": 12, "temperature": 0})
+    found = json.loads(answer)
+    assert status == 200 and found["choices"] == [{"index": 0, "text": expected(lm, "Once upon", 12), "logprobs": None, "finish_reason": "length"}]
+    assert found["usage"] == {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21} and found["object"] == "text_completion"
+
+
+def test_streams_have_the_same_text(lm, port):
+    asked = {"prompt": "Once upon", "max_tokens": 12, "temperature": 0, "stream": True}
+    parts = events(ask(port, "/v1/completions", asked)[1])
+    assert "".join(p["choices"][0]["text"] for p in parts) == expected(lm, "Once upon", 12)
+    assert [p["choices"][0]["finish_reason"] for p in parts][-1] == "length" and len(parts) > 3
+
+
+def test_chats(lm, port):
+    messages = [{"role": "user", "content": "Hi"}]
+    said = expected(lm, "<user>Hi<assistant>", 8)
+    asked = {"messages": messages, "max_completion_tokens": 8, "temperature": 0}
+    assert json.loads(ask(port, "/v1/chat/completions", asked)[1])["choices"][0]["message"] == {"role": "assistant", "content": said}
+    parts = events(ask(port, "/v1/chat/completions", {**asked, "stream": True})[1])
+    deltas = [p["choices"][0]["delta"] for p in parts]
+    assert deltas[0]["role"] == "assistant" and "".join(d.get("content", "") for d in deltas) == said and parts[0]["object"] == "chat.completion.chunk"
+
+
+def test_stop_words(lm, port):
+    text = expected(lm, "Once upon", 30)
+    word = text[10:13]
+    status, answer = ask(port, "/v1/completions", {"prompt": "Once upon", "max_tokens": 30, "temperature": 0, "stop": ["never there", word]})
+    assert json.loads(answer)["choices"][0] == {"index": 0, "text": text[: text.index(word)], "logprobs": None, "finish_reason": "stop"}
+
+
+def test_schemas(port):
+    pytest.importorskip("llguidance")
+    schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    status, answer = ask(port, "/v1/completions", {"prompt": "Is it?", "max_tokens": 60, "temperature": 0, "response_format": form})
+    assert status == 200 and type(json.loads(json.loads(answer)["choices"][0]["text"])["yes"]) is bool
+
+
+def test_wrong_requests(port):
+    for status, path, body, said in [
+        (400, "/v1/completions", {"prompt": "a", "max_tokens": 9999}, "over max_length"),
+        (400, "/v1/completions", {"prompt": [100000], "max_tokens": 1}, "outside of the vocabulary"),
+        (400, "/v1/completions", {"prompt": "a", "temperature": -1}, "temperature is -1"),
+        (400, "/v1/completions", {"prompt": []}, "prompt"),
+        (400, "/v1/completions", {"prompt": "a", "n": 2}, "n:"),
+        (400, "/v1/completions", {}, "prompt"),
+        (400, "/v1/completions", "{not JSON", "JSON"),
+        (400, "/v1/completions", {"prompt": "a", "response_format": {"type": "xml"}}, "response_format"),
+        (400, "/v1/completions", {"prompt": "a", "adapter": "none of them"}, "adapter"),
+        (400, "/v1/chat/completions", {"messages": [{"role": "robot", "content": "a"}]}, "no robots"),
+        (400, "/v1/chat/completions", {"messages": []}, "messages"),
+    ]:
+        found = ask(port, path, body)
+        assert found[0] == status and said in json.loads(found[1])["error"]["message"], found
+    assert ask(port, "/v1/completions", {"prompt": "a"}, key="another")[0] == 401 and ask(port, "/v1/models", key="")[0] == 401
+    assert ask(port, "/v1/completions", b"x" * ((4 << 20) + 1))[0] == 413
+    assert ask(port, "/v1/nothing", {})[0] == 404
+
+
+def test_many_streams_half_of_them_cut_off(lm, port):
+    whole = expected(lm, "a", 40)
+
+    def stream(n):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        body = json.dumps({"prompt": "a", "max_tokens": 40, "temperature": 0, "stream": True})
+        connection.request("POST", "/v1/completions", body, {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if n % 2:
+            answer.fp.readline()
+            connection.sock.shutdown(socket.SHUT_RDWR)
+            connection.close()
+            return whole
+        return "".join(part["choices"][0]["text"] for part in events(answer.read().decode()))
+
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        assert set(pool.map(stream, range(80))) == {whole}
+    end = time.time() + 60
+    while "ingot_requests_running 0\n" not in (found := ask(port, "/metrics")[1]) and time.time() < end:
+        time.sleep(0.1)
+    assert "ingot_requests_running 0\n" in found and "ingot_requests_waiting 0\n" in found
+    assert json.loads(ask(port, "/health")[1]) == {"status": "ok"} and json.loads(ask(port, "/v1/models")[1])["data"][0]["id"] == "small"
+
+
+def test_the_command(lm, folder, tmp_path):
+    """It listens on this machine alone, and ends well on SIGTERM."""
+    lm.save(tmp_path / "m.ingot")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-m", "ingot.serve", tmp_path / "m.ingot", "--port", str(port)], env={**os.environ, "INGOT_API_KEY": KEY}, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.time() + 60
+        while time.time() < end and server.poll() is None:
+            try:
+                found = ask(port, "/v1/completions", {"prompt": "a", "max_tokens": 3, "temperature": 0})
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        assert found[0] == 200 and json.loads(found[1])["model"] == "m" and json.loads(found[1])["choices"][0]["text"] == expected(lm, "a", 3)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        problem = server.communicate(timeout=60)[1]
+    assert server.returncode in (0, -signal.SIGTERM) and not problem, problem
+
+
+def test_what_the_command_refuses(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "ingot.serve", tmp_path / "none.ingot"], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("ingot.serve: ") and "none.ingot" in done.stderr
