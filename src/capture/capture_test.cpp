@@ -146,6 +146,9 @@ TEST(Capture, Expression) {
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve, {}), floordiv(ir::Dim(3) * s0, 2));
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve, {}), floordiv(ir::Dim(11) * s0, 10));
   const std::vector<ir::Symbol> sizes{{"s0", 1, 1, 1000}};
+  EXPECT_EQ(parse_size("Add(Integer(1), Mul(Integer(-1), Max(Integer(0), Add(Integer(1), Mul(Integer(-1), Symbol('s0'))))))", resolve, sizes), ir::Dim(1));
+  EXPECT_EQ(parse_size("Min(Symbol('s0'), Integer(1000))", resolve, sizes), s0);
+  EXPECT_EQ(parse_size("Max(Integer(7), Symbol('s0'))", resolve, sizes), max(7, s0));
   const ir::Dim cut = parse_size("TruncToInt(Mul(Float('0.69999999999999996', precision=53), ToFloat(Symbol('s0'))))", resolve, sizes);
   for (int64_t size = 1; size <= 1000; ++size) EXPECT_EQ(cut.evaluate(std::vector<int64_t>{size}), static_cast<int64_t>(0.7 * static_cast<double>(size))) << size;
   for (const char* rounded :

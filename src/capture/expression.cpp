@@ -205,6 +205,9 @@ class ExpressionParser {
     return apply(function, parts, text_.substr(begin, at_ - begin));
   }
 
+  // True if `a` is at most `b` for all values of the symbols.
+  bool is_less(const Dim& a, const Dim& b) const { return (b - a).range(symbols_).min >= 0; }
+
   // `said`: the parts' text.
   Fraction apply(std::string_view function, const std::vector<Fraction>& parts, std::string_view said) {
     if (parts.empty()) broken();
@@ -244,7 +247,7 @@ class ExpressionParser {
       if (parts.size() != 2 || !parts[0].root || !(parts[1].bottom == Dim(2)) || !(parts[1].top == Dim(1))) unsupported(function);
       return {*parts[0].root};
     }
-    auto fold = [&](Dim (*f)(const Dim&, const Dim&)) {
+    auto fold = [&](auto f) {
       Dim out = dim(0);
       for (size_t i = 1; i < parts.size(); ++i) out = f(out, dim(i));
       return Fraction{out};
@@ -252,8 +255,9 @@ class ExpressionParser {
     if (function == "FloorDiv" || function == "CleanDiv" || function == "IntFloorDiv") return {floordiv(dim(0), dim(1))};
     if (function == "Mod" || function == "PythonMod") return {mod(dim(0), dim(1))};
     if (function == "ModularIndexing") return {mod(floordiv(dim(0), dim(1)), dim(2))};
-    if (function == "Max") return fold([](const Dim& a, const Dim& b) { return max(a, b); });
-    if (function == "Min") return fold([](const Dim& a, const Dim& b) { return min(a, b); });
+    // Where the ranges say which is larger, as for Max(0, 1 - s), a size that follows is known.
+    if (function == "Max") return fold([&](const Dim& a, const Dim& b) { return is_less(a, b) ? b : is_less(b, a) ? a : max(a, b); });
+    if (function == "Min") return fold([&](const Dim& a, const Dim& b) { return is_less(a, b) ? a : is_less(b, a) ? b : min(a, b); });
     if (function == "CeilToInt" || function == "ceiling") return {-floordiv(-exact(parts[0]).top, parts[0].bottom)};
     if (function == "TruncToInt" || function == "FloorToInt" || function == "floor" || function == "Identity") return {dim(0)};
     if (function == "ToFloat") return parts[0];

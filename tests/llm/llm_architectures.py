@@ -29,15 +29,15 @@ CONFIGURATIONS = {
                        kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=16),
     "Cohere2": dict(_LLAMA, sliding_window=16, sliding_window_pattern=2),
     "FalconH1": dict(_LLAMA, mamba_d_state=8, mamba_n_heads=4, mamba_d_head=32, mamba_d_ssm=128),
-    # Those compute attention themselves, with a mask that transformers makes.
+    # Those compute attention themselves, with a mask that transformers makes. Tables of positions have to reach to the end of the last page, which may be one more than max_length wants.
     "CodeGen": dict(n_embd=64, n_layer=2, n_head=4, vocab_size=VOCABULARY, n_positions=LENGTH, n_ctx=LENGTH, rotary_dim=8),
-    "GPTNeo": dict(hidden_size=64, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=16, vocab_size=VOCABULARY, max_position_embeddings=LENGTH),
     "Falcon": dict(_OTHER, num_attention_heads=4, new_decoder_architecture=False, multi_query=True),
     "XGLM": dict(d_model=64, ffn_dim=128, num_layers=2, attention_heads=4, vocab_size=VOCABULARY, max_position_embeddings=LENGTH),
+    "Mpt": dict(d_model=64, n_heads=4, n_layers=2, max_seq_len=LENGTH + 128, vocab_size=VOCABULARY),
     "Bloom": dict(hidden_size=64, n_layer=2, n_head=4, vocab_size=VOCABULARY),
 }  # fmt: skip
 
-SEEDS = {"GPTNeoX": 3, "OPT": 2, "CodeGen": 1}  # of 0 to 3, those with the most different tokens; 0 is well for the others
+SEEDS = {"GPTNeoX": 3, "OPT": 2, "CodeGen": 1, "Mpt": 1}  # of 0 to 3, those with the most different tokens; 0 is well for the others
 
 
 def small(name):

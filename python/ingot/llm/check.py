@@ -12,6 +12,8 @@ from ..errors import Error, UnsupportedError
 # in float32. In a half type two ways of computing the same differ by its own rounding, and experts may be chosen otherwise.
 MAX_DIFFERENCE = {torch.float32: 1e-3}
 MAX_DIFFERENCE_OF_HALVES = 0.1
+# Tokens that the caches of the comparison have room for, most of them not taken: more than the windows (256) of models that take the end of a cache for the place of the newest token.
+PLACES = 512
 REMEDY = "compile the model by ingot.compile, or torch.compile its generate()"
 
 
@@ -27,15 +29,17 @@ def refusing(model):
         raise UnsupportedError(f"{type(model).__name__} does not take ingot.llm's caches ({type(problem).__name__}: {said})", remedy=REMEDY) from problem
 
 
-def check_step(model, step, empty):
+def check_step(model, step, empty, max_length: int):
     """step: the module that is compiled, with caches in one piece. empty(batch, places): its state's tensors, empty. Runs both on a few tokens, in eager."""
+    if max_length < 8:
+        return
     device, vocabulary = next(model.parameters()).device, model.get_input_embeddings().weight.shape[0]
     ids = torch.randint(vocabulary, (2, 7), generator=torch.Generator().manual_seed(0)).to(device)
     parts = [(0, 4, [4, 3]), (4, 7, [3, 0])]  # the second row ends after three tokens
     if step.is_recurrent:
         parts = [(at, at + 1, [1, int(at < 3)]) for at in range(7)]
     with torch.no_grad(), refusing(model):
-        position, tensors = torch.zeros(2, dtype=torch.int64, device=device), empty(2, 9)
+        position, tensors = torch.zeros(2, dtype=torch.int64, device=device), empty(2, min(PLACES, max_length) + 1)
         found: list = [None, None]
         for begin, end, counts in parts:
             lengths = torch.tensor(counts, device=device)

@@ -90,14 +90,14 @@ def entries_of(model) -> list[Entry]:
     return found
 
 
-def check(model, entries: list[Entry]):
+def check(model, entries: list[Entry], max_length: int):
     """Refuses a model whose step would compute something else than the model (check.py)."""
     device = next(model.parameters()).device
 
     def empty(batch, places):
         return [torch.zeros(batch, *(places if size is None else size for size in e.shape), dtype=e.dtype, device=device) for e in entries]
 
-    check_step(model, Step(model, entries, None), empty)
+    check_step(model, Step(model, entries, None), empty, max_length)
 
 
 def _cache_parameter(model) -> str:

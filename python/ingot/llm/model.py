@@ -76,7 +76,7 @@ def compile(
     entries = graph.entries_of(model)
     options = {"fallback": "error", "target": target, **option} | ({} if weight_dtype is None else {"weight_dtype": weight_dtype})
     page = PAGE if _takes_pages(entries, model, options) else None
-    graph.check(model, entries)
+    graph.check(model, entries, max_length)
     step = graph.Step(model, entries, page)
     step.training = model.training
     record = {"max_length": max_length, "max_batch": max_batch, "vocabulary": model.get_input_embeddings().weight.shape[0], "recurrent": step.is_recurrent, "page": page, **_generation_of(model),
