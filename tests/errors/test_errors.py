@@ -610,7 +610,7 @@ def test_damaged_plans(plan, tmp_path, damage, kind, message, remedy):
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "long"])
 def test_seconds_of_a_bench(plan, seconds):
     code, shown = cli("bench", plan, f"--seconds={seconds}")
-    assert code != 0 and shown.splitlines()[0] == f'--seconds: "{seconds}" is not a number above 0'
+    assert code != 0 and shown.splitlines()[0] == f'ingot: --seconds: "{seconds}" is not a number above 0'
 
 
 def test_damaged_weights_are_found_by_verify(plan, tmp_path):

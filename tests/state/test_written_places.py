@@ -91,5 +91,5 @@ def test_a_place_that_is_not_there(no_gradients):
 
 def test_the_switch_is_left_out(monkeypatch):
     monkeypatch.setenv("INGOT_DISABLE", "written_places")
-    with pytest.raises(ingot.UnsupportedError, match="known only when it runs"):
+    with pytest.raises(ingot.UnsupportedError, match="reads a number from its buffer"):
         ingot.compile(Ring(row), inputs=[torch.randn(3, 3)])
