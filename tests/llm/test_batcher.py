@@ -97,6 +97,19 @@ def test_pages_that_are_short(tmp_path):
     assert pages_in_use(lm) == 0
 
 
+def test_a_long_prompt_takes_the_pages_of_one_that_answers(tmp_path):
+    """The long one came first; the short one, which would have its next token in the same round, waits and goes on later."""
+    ingot.llm.compile(small("Llama"), max_length=LENGTH, max_batch=4, deterministic="batch").save(tmp_path / "m.ingot")
+    large = ingot.llm.load(tmp_path / "m.ingot")
+    lm = ingot.llm.load(tmp_path / "m.ingot", kv_bytes=5 * large._caches.pool.page_bytes)
+    long, short = prompt(230, seed=1), prompt(1, seed=2)
+    with lm.batcher(max_tokens=16) as batcher:
+        requests = [batcher.submit(long, max_new_tokens=3, stop=[]), batcher.submit(short, max_new_tokens=60, stop=[])]
+        assert requests[0].result(timeout=120) == alone(large, long, max_new_tokens=3, stop=[])
+        assert requests[1].result(timeout=120) == alone(large, short, max_new_tokens=60, stop=[])
+    assert pages_in_use(lm) == 0
+
+
 def test_equal_beginnings_share_pages(lm):
     beginning = prompt(200, seed=2)
     with lm.batcher() as batcher:

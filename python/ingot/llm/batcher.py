@@ -226,7 +226,7 @@ class Batcher:
             by_weights.setdefault(id(request._task.weights), []).append(request)
         for group in by_weights.values():
             try:
-                group = self._with_room(group)
+                group = self._with_room([r for r in group if r._sequence is not None])  # a step of this round may have taken the pages of one
                 chosen = self._step(group) if group else []
             except Exception as problem:
                 with self._changed:

@@ -68,7 +68,7 @@ def application(lm: LanguageModel, *, name: str = "ingot", api_key: str | None =
         api_key: what callers have to send as `Authorization: Bearer KEY`. None: nothing.
         max_batch, max_tokens, max_waiting: of `LanguageModel.batcher`.
     """
-    server = _Server(lm, name, max_batch, max_tokens, max_waiting)
+    server = _Server(lm, name)
 
     @contextlib.asynccontextmanager
     async def lifespan(app):
@@ -173,7 +173,7 @@ class _Said(_Form):
 class _Server:
     batcher: Batcher
 
-    def __init__(self, lm: LanguageModel, name: str, max_batch, max_tokens, max_waiting):
+    def __init__(self, lm: LanguageModel, name: str):
         self._lm, self._name = lm, name
         self.begun, self.chat = int(time.time()), Chat(lm.files)
         self._tokenizer: Any = None
