@@ -107,6 +107,13 @@ bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   if (!half || context->is_prepare) return false;
   backend::Gemm sketch = this->sketch(node);
   sketch.gated = true;
+  // What reads B's parts where they are may have no gated epilogue: a copy of large weights in each run costs more than one saves.
+  if (const std::optional<ValueId> concat = node.op == Op::matmul ? concat_of_b(node) : std::nullopt) {
+    const Dim k = sketch.b[0].dims[0];
+    sketch.b.clear();
+    for (ValueId part : graph().producer(*concat).in) sketch.b.push_back(backend::unplaced({k, graph().type(part).dims[0]}));
+    return context->backend.has_offer(site_of(std::move(sketch)));
+  }
   return context->backend.has_offer(sketch_of(graph(), node, std::move(sketch)));
 }
 

@@ -112,9 +112,19 @@ __device__ __forceinline__ void pack(u32 (&p)[P][4], const f32 (&s)[S][4]) {
 }
 // A row without keys gives zeros.
 __device__ __forceinline__ f32 over(f32 total) { return total == 0.0f ? 0.0f : 1.0f / total; }
+// Of a block that has a part of the keys: which one of how many, and where its sums go, [queries][Width + 4]: those of the values, then the largest score and the sum of the powers.
+struct PartOfKeys {
+  f32* sums;
+  int part, parts;
+};
+struct AllKeys {
+  static constexpr f32* sums = nullptr;
+  static constexpr int part = 0, parts = 1;
+};
 // Single warps with 16 queries each. An iteration's Keys are divided among Splits groups of warps.
-template <int Depth, int Width, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask>
-__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
+template <int Depth, int Width, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask, class Part = AllKeys>
+__device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask,
+                                       const Part& of = Part()) {
   constexpr int D = filled_up(Depth), E = filled_up(Width);
   constexpr int threads = Warps * Splits * 32, queries = Warps * 16, own = Keys / Splits, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -123,7 +133,8 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   H* const v_rows = k_rows + 2 * Keys * dp;
   const int warp = threadIdx.x / 32 % Warps, split = threadIdx.x / 32 / Warps, lane = threadIdx.x % 32, row = (int)s0 + warp * 16 + lane / 4;
   const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
-  const int turns = (int)((last + Keys - 1) / Keys);
+  const int all_turns = (int)((last + Keys - 1) / Keys), share = (all_turns + of.parts - 1) / of.parts, begin = of.part * share;
+  const int turns = begin + share < all_turns ? begin + share : all_turns;
   auto copy_turn = [&](int turn) {
     if (turn < turns) {
       copy_rows_async<Keys, Depth, threads, Aligned>(k_rows + (turn & 1) * Keys * dp, k, sk, (i64)turn * Keys, T);
@@ -132,8 +143,8 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     commit_copies();
   };
   copy_rows_async<queries, Depth, threads, Aligned>(q_rows, q, sq, s0, S);
-  copy_turn(0);
-  copy_turn(1);
+  copy_turn(begin);
+  copy_turn(begin + 1);
   wait_copies<1>();
   __syncthreads();
   u32 a[D / 16][4];
@@ -142,7 +153,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   f32 o[E / 8][4], row_max[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
   zero(o);
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int turn = begin; turn < turns; ++turn) {
     const H* const kt = k_rows + (turn & 1) * Keys * dp;
     const H* const vt = v_rows + (turn & 1) * Keys * ep;
     f32 s[own / 8][4];
@@ -234,13 +245,44 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = fmaf(part[c + i], by, x[i]);
       }
-      const f32 by = over(sum);
       if (s0 + r >= S) continue;
+      if (of.sums != nullptr) {
+        f32* const to = of.sums + r * (Width + 4);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to[c + i] = x[i];
+        if (c == 0) {
+          to[Width] = m;
+          to[Width + 1] = sum;
+        }
+        continue;
+      }
+      const f32 by = over(sum);
       u32* const to = (u32*)(out + (s0 + r) * so + c);
       to[0] = both<H>(x[0] * by, x[1] * by);
       to[1] = both<H>(x[2] * by, x[3] * by);
     }
   }
+}
+// Joins what blocks have of a query's keys. sums: [parts][rows][Width + 4], from this query's first row on; c: the first of four columns.
+template <int Width, class H>
+__device__ __forceinline__ void join_parts(const f32* sums, int parts, int rows, int c, f32 unit, H* out) {
+  f32 m = of_bits(0xff800000u), sum = 0.0f, x[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // -infinity
+  const i64 step = (i64)rows * (Width + 4);
+  // A part without keys has a sum of 0, and no score.
+  for (int n = 0; n < parts; ++n) m = sums[n * step + Width + 1] == 0.0f ? m : fmaxf(m, sums[n * step + Width]);
+  for (int n = 0; n < parts; ++n) {
+    const f32* const part = sums + n * step;
+    const f32 of_part = part[Width + 1];
+    if (of_part == 0.0f) continue;
+    const f32 by = power_of_2((part[Width] - m) * unit);
+    sum = fmaf(of_part, by, sum);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = fmaf(part[c + i], by, x[i]);
+  }
+  const f32 by = over(sum);
+  u32* const to = (u32*)(out + c);
+  to[0] = both<H>(x[0] * by, x[1] * by);
+  to[1] = both<H>(x[2] * by, x[3] * by);
 }
 #ifdef INGOT_WARPGROUPS
 // Groups of four warps with 64 queries each share keys and values, which are copied to a ring of Stages buffers. Overlap: the previous iteration's

@@ -145,6 +145,16 @@ std::vector<Site> sites() {
           wider, small_wider, odd_wider, widest,     narrowest, boxes, wide_boxes, shared_keys, wide_shared, last_tiles};
 }
 
+// Blocks that have parts of the keys, of few queries.
+std::vector<Site> parts() {
+  Site one{"1 query, 700 keys in parts", DType::bf16, 2, 3, 1, 700, 64, 64}, causal{"16 queries of 300 keys, causal, masked", DType::f16, 1, 2, 16, 300, 80, 48},
+      wide{"3 queries of 192 and 8", DType::f16, 1, 1, 3, 260, 192, 8};
+  causal.causal = causal.mask = causal.joined = true;
+  Site odd = one;
+  odd.name += ", odd addresses", odd.shifted = true;
+  return {one, causal, wide, odd};
+}
+
 // Every shape of kernel: more iterations than are in flight at once, and rows and keys that do not fill their tiles.
 std::vector<Site> variants() {
   std::vector<Site> out;
@@ -183,6 +193,16 @@ TEST(cuda_attention_emulated, filled_keys) {
   columns.name += ", the mask is one row", columns.columns = true;
   odd.name += ", odd addresses", odd.shifted = true;
   for (const Site& s : {one, many, wide, columns, odd}) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_attention_emulated, parts_of_keys) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Site& s : parts()) {
     for (Where where : emulations) {
       check(s, where);
       if (HasFatalFailure()) return;
@@ -229,6 +249,7 @@ TEST(cuda_attention, boxes_spill_no_registers) {
 TEST(cuda_attention, equals_softmax) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
+  for (const Site& s : parts()) check(s, Where::gpu);
   // Enough for blocks of many queries.
   for (int64_t depth : {40, 64, 128, 160, 256}) {
     Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};

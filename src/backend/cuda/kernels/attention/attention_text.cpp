@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/attention/attention_text.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numbers>
 
@@ -42,6 +43,7 @@ class Printer {
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
     args_.rows = rows(only);
+    args_.parts = only == Args::by_sizes && a_.s.constant().value_or(1) <= kernels::attention_cuda_tuning::few_queries;
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     EmittedAttention out;
@@ -52,12 +54,17 @@ class Printer {
       const Args::Shape shape = args_.shape(v);
       out.printed.kernels.push_back({std::to_string(v), fmt::format("__launch_bounds__({}, INGOT_BLOCKS({}))", shape.threads(), shape.blocks), kernel(v), libraries});
     }
+    if (args_.parts) {
+      const Args::Shape shape = args_.shape_of_parts();
+      out.printed.kernels.push_back({"parts", fmt::format("__launch_bounds__({})", shape.threads()), kernel_of_parts(), libraries, "@OfParts"});
+      out.printed.kernels.push_back({"join", fmt::format("__launch_bounds__({})", kernels::attention_cuda_tuning::join_threads), kernel_that_joins(), libraries, "@OfParts"});
+    }
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
     args_.known = text_.known();
     out.printed.shared = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes() ? "alignas(64) " : "",
                                      args_.boxes() ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
-                         element;
+                         element + (args_.parts ? "struct @OfParts : @P { u64 sums; i64 parts, rows; };\n" : "");
     out.name = args_.name = out.printed.name("attention");
     out.arguments = kernels::serialise(args_);
     out.sizes = text_.sizes();
@@ -143,55 +150,86 @@ class Printer {
            fmt::format("    HeadAt<{}> head{{}};\n", h) + locate + fmt::format("    head.out = ({}*)p.pointer[{}]{};\n    return head;\n  }});\n", h, operands[3], offset);
   }
 
-  std::string kernel(int variant) {
-    const Args::Shape shape = args_.shape(variant);
-    const uint32_t queries = shape.queries();
-    std::string_view h = memory_type(type_);
-    size_t result = layouts_.size() - 1;
-    std::string out;
-    if (shape.boxes) out += "#ifdef INGOT_WARPGROUPS\n" + by_boxes(shape) + "#else\n";
-    out += "  after_others();\n";
-    std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
-    out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
-    out += "  i64 rest = blockIdx.x / tiles;\n";
-    std::string arguments, offsets[4];
-    const size_t operands[4] = {0, 1, 2, result};
+  // Where a block of queries is: the text that finds its head, its first query, and what of Q, K, V and the result is the head's.
+  struct Place {
+    std::string text, first_query, arguments, offsets[4];
+  };
+  std::array<size_t, 4> matrices() const { return {0, 1, 2, layouts_.size() - 1}; }
+  Place place_of(uint32_t queries, std::string_view block) {
+    const size_t result = matrices()[3];
+    Place out;
+    out.text += fmt::format("  const i64 tiles = ({} + {}) / {};\n", text_.number({Number::size, 0, 0}, a_.s), queries - 1, queries);
+    out.text += fmt::format("  i64 rest = {} / tiles;\n", block);
+    // With a causal mask the last queries have most to do, so they start first.
+    out.first_query = fmt::format("(i64)({}{} % tiles) * {}", a_.causal ? "tiles - 1 - " : "", block, queries);
     for (size_t b = batch_; b-- > 0;) {
       std::string n = text_.number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
-      out += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
+      out.text += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
     }
     for (size_t b = 0; b < batch_; ++b) {
-      arguments += fmt::format(", c{}", b);
+      out.arguments += fmt::format(", c{}", b);
       for (size_t k = 0; k < 4; ++k) {
-        std::string step = text_.stride(operands[k], b);
-        if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
+        std::string step = text_.stride(matrices()[k], b);
+        if (step != "0ll") out.offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
-    if (args_.filled) {
-      const size_t k = args_.filled_operand();
-      out +=
-          fmt::format("  const i64 room = {}, wanted = ((const i64*)p.pointer[{}])[c0 * {}], keys = wanted < 0 ? 0 : wanted < room ? wanted : room;\n", t, k, text_.stride(k, 0));
-      t = "keys";
-    }
-    // Scores without a mask are scaled in the exponent.
-    const bool later = mask_ == nullptr && a_.scale > 0;
-    const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
-    auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
-    // With a causal mask the last queries have most to do, so they start first.
-    auto call = [&](const std::string& function, const std::string& shape_text) {
-      out += fmt::format("  {}<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)({}) * {}, {},\n", function, args_.depth, args_.width, shape_text, a_.causal,
-                         pointer(0), pointer(1), pointer(2), pointer(3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_), text_.stride(result, batch_), s,
-                         t, a_.causal ? "tiles - 1 - blockIdx.x % tiles" : "blockIdx.x % tiles", queries, scales);
-      out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n", arguments);
-    };
+    return out;
+  }
+  std::string pointer(const Place& place, size_t k) const {
+    return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", memory_type(type_), matrices()[k], place.offsets[k]);
+  }
+  // Scores without a mask are scaled in the exponent.
+  bool scales_later() const { return mask_ == nullptr && a_.scale > 0; }
+  std::string unit() const { return literal(scales_later() ? a_.scale * log2_e : log2_e, DType::f32); }
+
+  // The number of keys as `keys`, if it is in memory.
+  std::string keys_text() {
+    if (!args_.filled) return "";
+    const size_t k = args_.filled_operand();
+    return fmt::format("  const i64 room = {}, wanted = ((const i64*)p.pointer[{}])[c0 * {}], keys = wanted < 0 ? 0 : wanted < room ? wanted : room;\n",
+                       text_.number({Number::size, 1, 0}, a_.t), k, text_.stride(k, 0));
+  }
+  // `more`: a last argument.
+  std::string call(const Place& place, std::string_view function, const std::string& shape, std::string_view more = "") {
+    const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = args_.filled ? "keys" : text_.number({Number::size, 1, 0}, a_.t);
+    return fmt::format("  {}<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n", function, args_.depth, args_.width, shape, a_.causal, pointer(place, 0),
+                       pointer(place, 1), pointer(place, 2), pointer(place, 3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_),
+                       text_.stride(matrices()[3], batch_), s, t, place.first_query, literal(scales_later() ? 1.0 : a_.scale, DType::f32), unit()) +
+           fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }}{});\n", place.arguments, more);
+  }
+  static std::string warps_of(const Args::Shape& shape, bool aligned) { return fmt::format("{}, {}, {}, {}", shape.warps, shape.splits, shape.keys, aligned); }
+
+  std::string kernel(int variant) {
+    const Args::Shape shape = args_.shape(variant);
+    std::string out;
+    if (shape.boxes) out += "#ifdef INGOT_WARPGROUPS\n" + by_boxes(shape) + "#else\n";
+    const Place place = place_of(shape.queries(), "blockIdx.x");
+    out += "  after_others();\n" + place.text + keys_text();
     if (shape.groups > 0 && !shape.boxes) {
-      out += "#ifdef INGOT_WARPGROUPS\n";
-      call("attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns));
-      out += "#else\n";
+      out += "#ifdef INGOT_WARPGROUPS\n" +
+             call(place, "attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns)) + "#else\n";
     }
-    const Args::Shape alone = shape.alone();
-    call("attend", fmt::format("{}, {}, {}, {}", alone.warps, alone.splits, alone.keys, variant != Args::any_address));
+    out += call(place, "attend", warps_of(shape.alone(), variant != Args::any_address));
     return shape.groups > 0 ? out + "#endif\n" : out;
+  }
+
+  // Sums are [parts][rows][width + 4].
+  std::string kernel_of_parts() {
+    const Args::Shape shape = args_.shape_of_parts();
+    const Place place = place_of(shape.queries(), "block");
+    return "  after_others();\n  const i64 block = blockIdx.x / p.parts, part = blockIdx.x % p.parts;\n" + place.text + keys_text() +
+           fmt::format("  const PartOfKeys of = {{(f32*)p.sums + (part * p.rows + block * {}) * {}, (int)part, (int)p.parts}};\n", shape.queries(), args_.width + 4) +
+           call(place, "attend", warps_of(shape, true), ", of");
+  }
+  std::string kernel_that_joins() {
+    const uint32_t queries = args_.shape_of_parts().queries(), vectors = args_.width / 4;
+    const Place place = place_of(queries, "block");
+    return "  after_others();\n" +
+           fmt::format("  const i64 n = (i64)blockIdx.x * {} + threadIdx.x, row = n / {}, block = row / {};\n", kernels::attention_cuda_tuning::join_threads, vectors, queries) +
+           place.text + fmt::format("  const i64 s = {} + row % {};\n", place.first_query, queries) +
+           fmt::format("  if (row >= p.rows || s >= {}) return;\n", text_.number({Number::size, 0, 0}, a_.s)) +
+           fmt::format("  join_parts<{}>((const f32*)p.sums + row * {}, (int)p.parts, (int)p.rows, (int)(n % {}) * 4, {}, {} + s * {});\n", args_.width, args_.width + 4, vectors,
+                       unit(), pointer(place, 3), text_.stride(matrices()[3], batch_));
   }
 
   const Attention& a_;

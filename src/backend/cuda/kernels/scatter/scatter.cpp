@@ -28,6 +28,7 @@ std::vector<CudaPart> sorted_parts(const ScatterArgs& args, ir::DType type) {
   add_sorted(keys, keys.name, "make_keys");
   if (args.kind == ScatterArgs::Kind::set) {
     add_sorted(out, out.name, fmt::format("scatter_set<{}>", cuda_type(type)));
+    add_sorted(out, out.name + "_few", fmt::format("scatter_set_few<{}>", cuda_type(type)));
     return {keys, out};
   }
   for (const char* which : {"chunks", "rest"}) {

@@ -65,6 +65,20 @@ __device__ __forceinline__ void scatter_set(const ScatterCudaParameters& p) {
   if (key == no_key || (place + 1 < p.points && points.keys[place + 1] == key)) return;
   points.out[(i64)key] = points.update(place);
 }
+// Of few points: each looks for later ones of its destination, and nothing is sorted.
+template <class M>
+__device__ __forceinline__ void scatter_set_few(const ScatterCudaParameters& p) {
+  i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x;
+  const i64 element = n % p.elements, place = n / p.elements % p.points, line = n / p.elements / p.points;
+  if (line >= p.lines) return;
+  const u64 key = key_of(p, line, place);
+  if (key == no_key) return;
+  for (i64 later = place + 1; later < p.points; ++later) {
+    if (key_of(p, line, later) == key) return;
+  }
+  Points<M> points(p, line, element);
+  points.out[(i64)key] = points.update(place);
+}
 template <class M, int Kind>
 __device__ __forceinline__ void store_combined(M& out, typename NumberOf<M>::Type total) { put_number(out, combined<Kind>(number(out), total)); }
 template <class M, int Kind>

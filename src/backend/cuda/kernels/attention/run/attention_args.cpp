@@ -9,12 +9,12 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x37444341;  // "ACD7"
+constexpr uint32_t magic = 0x38444341;  // "ACD8"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.filled, a.columns, a.only, a.printed, a.rows, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.filled, a.columns, a.only, a.parts, a.printed, a.rows, a.sizes);
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   number_fields(s, a.numbers, a.known);
 }
@@ -84,6 +84,8 @@ AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
   const Shape& shape = shapes[variant][width_class];
   return shape.boxes && !boxes() ? shapes[1][width_class] : shape;
 }
+
+AttentionCudaArgs::Shape AttentionCudaArgs::shape_of_parts() const { return std::max(depth, width) > attention_cuda_tuning::wide_head ? by_warps(1, 2, 32) : by_warps(1, 4, 64); }
 
 uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {
   const uint32_t d = (depth + 63) / 64 * 64, e = (width + 63) / 64 * 64, bytes = 2 * (queries() * d + 2 * alone().keys * (d + e));

@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/attention/run/attention_launches.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "backend/cuda/kernels/attention/run/attention_args.h"
@@ -64,6 +65,29 @@ std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
   return t;
 }
 
+// Of how many parts of the keys blocks of few queries take one each; 1: of none. The same on every GPU, so that a plan for known sizes has code for either.
+int64_t parts_of_keys(const Args& args, int64_t blocks, int64_t queries, int64_t keys) {
+  using namespace attention_cuda_tuning;
+  if (!args.parts || queries > few_queries) return 1;
+  return std::clamp<int64_t>(std::min(keys / min_keys_of_part, wanted_blocks / blocks), 1, max_parts);
+}
+
+// `parameters`: of the attention's other kernels.
+void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t parts, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
+  const Args::Shape shape = args.shape_of_parts();
+  const int64_t rows = blocks * shape.queries(), row = args.width + 4;
+  parameters.resize(8 * (1 + args.operands.size() + std::max<size_t>(1, args.numbers.size())));
+  pointers.push_back({CudaLaunch::Pointer::scratch, parameters.size(), 0, out.reserve(4 * parts * rows * row)});
+  for (const int64_t number : {int64_t{0}, parts, rows}) {
+    parameters.resize(parameters.size() + 8);
+    std::memcpy(parameters.data() + parameters.size() - 8, &number, 8);
+  }
+  out.add_bytes(args.name + "_parts", blocks * parts, shape.threads(), parameters, pointers);
+  out.list.back().shared = shape.shared(args.depth, args.width);
+  out.add_bytes(args.name + "_join", divided_up(rows * (args.width / 4), attention_cuda_tuning::join_threads), attention_cuda_tuning::join_threads, parameters, pointers);
+  out.overlap();
+}
+
 }  // namespace
 
 std::shared_ptr<const void> load_attention_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
@@ -115,7 +139,11 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   // Use blocks of few queries if blocks of many would give a multiprocessor fewer than two. For wide heads, where single warps multiply:
   // if half of the multiprocessors would have none.
   const int64_t many = batches * divided_up(queries, 64), enough = std::max(args.depth, args.width) > 64 ? machine.multiprocessors / 2 : 2 * machine.multiprocessors;
-  if (together) {
+  const int64_t blocks_of_few = batches * divided_up(queries, args.shape_of_parts().queries()), parts = parts_of_keys(args, blocks_of_few, queries, call.sizes[1]);
+  if (together && parts > 1) {
+    out.aligned = {0, 1, 2, call.operands.size() - 1};
+    add_parts(out, args, blocks_of_few, parts, parameters, pointers);
+  } else if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;
     const bool boxes = machine.tiles && args.shape(variant).boxes;

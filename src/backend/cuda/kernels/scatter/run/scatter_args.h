@@ -59,7 +59,7 @@ ScatterWay scatter_way(ScatterArgs::Kind, ir::DType);
 inline constexpr const char* scatter_keys_cuda_name = "scatter_keys";
 // Sets exponents and sums to 0.
 inline constexpr const char* scatter_clear_cuda_name = "scatter_clear";
-// Sorted: the name itself for set, else name_chunks and name_rest.
+// Sorted: the name itself for set, else name_chunks and name_rest. Set, of few points, which are not sorted: name_few.
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
 // At once, for this many indices: the name itself for many destinations, name_shared. In units: name_exponents, name_units, both also as _shared; name_finish.
 std::string scatter_at_once_cuda_name(ScatterArgs::Kind, ir::DType, size_t indices);

@@ -22,6 +22,12 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
   CudaLaunches list;
   if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
   pointers.push_back({Pointer::status, offsetof(P, status)});
+  const std::string name = scatter_cuda_name(args.kind, type);
+  if (args.kind == ScatterArgs::Kind::set && p.points <= scatter_cuda_tuning::max_few_points) {
+    list.add(name + "_few", divided_up(p.lines * p.points * p.elements, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, pointers);
+    list.overlap();
+    return list;
+  }
   size_t keys = list.reserve(8 * p.lines * p.points);
   p.room = p.points;
   auto with_keys = pointers;
@@ -34,7 +40,6 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
     with_keys.push_back({Pointer::scratch, offsetof(P, keys), 0, sorted.keys});
     with_keys.push_back({Pointer::scratch, offsetof(P, order), 0, sorted.order});
   }
-  std::string name = scatter_cuda_name(args.kind, type);
   if (args.kind == ScatterArgs::Kind::set) {
     list.add(name, divided_up(p.lines * p.points * p.elements, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, with_keys);
     list.overlap();

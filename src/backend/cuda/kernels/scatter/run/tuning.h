@@ -15,6 +15,8 @@ inline constexpr int64_t updates_of_thread = 8, blocks_of_multiprocessor = 4, mi
 inline constexpr int max_line_places = 2048;
 // Destinations of an update up to which sums of floats are added as integers: with more, clearing and finishing them cost as much as sorting (0086).
 inline constexpr int64_t max_places_of_update = 4;
+// Points up to which each looks for later ones of its destination, in one launch instead of two and a sort (an estimate).
+inline constexpr int64_t max_few_points = 64;
 // Updates of a chunk that one thread adds up, at least, and threads of all chunks: as many as keep a GPU busy, since each has two numbers in scratch.
 inline constexpr int64_t min_chunk = 32, max_chunk_threads = int64_t{1} << 19;
 
