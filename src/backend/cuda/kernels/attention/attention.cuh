@@ -263,26 +263,38 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     }
   }
 }
-// Joins what blocks have of a query's keys. sums: [parts][rows][Width + 4], from this query's first row on; c: the first of four columns.
+// A warp joins what blocks have of a query's keys. sums: [parts][rows][Width + 4], from this query's row on; at most 32 parts, of which each lane weighs one.
 template <int Width, class H>
-__device__ __forceinline__ void join_parts(const f32* sums, int parts, int rows, int c, f32 unit, H* out) {
-  f32 m = of_bits(0xff800000u), sum = 0.0f, x[4] = {0.0f, 0.0f, 0.0f, 0.0f};  // -infinity
+__device__ __forceinline__ void join_parts(const f32* sums, int parts, int rows, f32 unit, H* out) {
+  const int lane = threadIdx.x % 32;
   const i64 step = (i64)rows * (Width + 4);
+  const f32* const mine = sums + (lane < parts ? lane : 0) * step + Width;
   // A part without keys has a sum of 0, and no score.
-  for (int n = 0; n < parts; ++n) m = sums[n * step + Width + 1] == 0.0f ? m : fmaxf(m, sums[n * step + Width]);
-  for (int n = 0; n < parts; ++n) {
-    const f32* const part = sums + n * step;
-    const f32 of_part = part[Width + 1];
-    if (of_part == 0.0f) continue;
-    const f32 by = power_of_2((part[Width] - m) * unit);
-    sum = fmaf(of_part, by, sum);
+  const f32 score = mine[0], total = lane < parts ? mine[1] : 0.0f;
+  f32 m = total == 0.0f ? of_bits(0xff800000u) : score;  // -infinity
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = fmaf(part[c + i], by, x[i]);
-  }
+  for (int k = 16; k > 0; k /= 2) m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, k));
+  const f32 weight = total == 0.0f ? 0.0f : power_of_2((score - m) * unit);
+  f32 sum = total * weight;
+#pragma unroll
+  for (int k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
   const f32 by = over(sum);
-  u32* const to = (u32*)(out + c);
-  to[0] = both<H>(x[0] * by, x[1] * by);
-  to[1] = both<H>(x[2] * by, x[3] * by);
+#pragma unroll
+  for (int first = 0; first < Width; first += 128) {
+    const int c = first + lane * 4, from = c < Width ? c : 0;
+    f32 x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 8
+    for (int n = 0; n < parts; ++n) {
+      const f32 of_part = __shfl_sync(0xffffffffu, weight, n);
+      const f32* const part = sums + n * step + from;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = of_part == 0.0f ? x[i] : fmaf(part[i], of_part, x[i]);
+    }
+    if (c >= Width) continue;
+    u32* const to = (u32*)(out + c);
+    to[0] = both<H>(x[0] * by, x[1] * by);
+    to[1] = both<H>(x[2] * by, x[3] * by);
+  }
 }
 #ifdef INGOT_WARPGROUPS
 // Groups of four warps with 64 queries each share keys and values, which are copied to a ring of Stages buffers. Overlap: the previous iteration's

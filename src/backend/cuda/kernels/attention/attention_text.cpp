@@ -221,15 +221,17 @@ class Printer {
            fmt::format("  const PartOfKeys of = {{(f32*)p.sums + (part * p.rows + block * {}) * {}, (int)part, (int)p.parts}};\n", shape.queries(), args_.width + 4) +
            call(place, "attend", warps_of(shape, true), ", of");
   }
+  // A warp for each query: few queries are one block's.
   std::string kernel_that_joins() {
-    const uint32_t queries = args_.shape_of_parts().queries(), vectors = args_.width / 4;
+    const uint32_t queries = args_.shape_of_parts().queries();
+    const std::string s = text_.number({Number::size, 0, 0}, a_.s);
     const Place place = place_of(queries, "block");
     return "  after_others();\n" +
-           fmt::format("  const i64 n = (i64)blockIdx.x * {} + threadIdx.x, row = n / {}, block = row / {};\n", kernels::attention_cuda_tuning::join_threads, vectors, queries) +
-           place.text + fmt::format("  const i64 s = {} + row % {};\n", place.first_query, queries) +
-           fmt::format("  if (row >= p.rows || s >= {}) return;\n", text_.number({Number::size, 0, 0}, a_.s)) +
-           fmt::format("  join_parts<{}>((const f32*)p.sums + row * {}, (int)p.parts, (int)p.rows, (int)(n % {}) * 4, {}, {} + s * {});\n", args_.width, args_.width + 4, vectors,
-                       unit(), pointer(place, 3), text_.stride(matrices()[3], batch_));
+           fmt::format("  const i64 query = ((i64)blockIdx.x * {} + threadIdx.x) / 32, block = query / {}, s = query % {}, row = block * {} + s;\n",
+                       kernels::attention_cuda_tuning::join_threads, s, s, queries) +
+           "  if (row >= p.rows) return;\n" + place.text +
+           fmt::format("  join_parts<{}>((const f32*)p.sums + row * {}, (int)p.parts, (int)p.rows, {}, {} + s * {});\n", args_.width, args_.width + 4, unit(), pointer(place, 3),
+                       text_.stride(matrices()[3], batch_));
   }
 
   const Attention& a_;

@@ -68,12 +68,12 @@ __device__ __forceinline__ void scatter_set(const ScatterCudaParameters& p) {
 // Of few points: each looks for later ones of its destination, and nothing is sorted.
 template <class M>
 __device__ __forceinline__ void scatter_set_few(const ScatterCudaParameters& p) {
-  i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x;
-  const i64 element = n % p.elements, place = n / p.elements % p.points, line = n / p.elements / p.points;
+  const u32 n = blockIdx.x * (u32)scatter_threads + threadIdx.x, elements = (u32)p.elements, all = (u32)p.points;  // below 2^31
+  const u32 element = n % elements, place = n / elements % all, line = n / elements / all;
   if (line >= p.lines) return;
   const u64 key = key_of(p, line, place);
   if (key == no_key) return;
-  for (i64 later = place + 1; later < p.points; ++later) {
+  for (u32 later = place + 1; later < all; ++later) {
     if (key_of(p, line, later) == key) return;
   }
   Points<M> points(p, line, element);

@@ -73,7 +73,7 @@ int64_t parts_of_keys(const Args& args, int64_t blocks, int64_t queries, int64_t
 }
 
 // `parameters`: of the attention's other kernels.
-void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t parts, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
+void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t queries, int64_t parts, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
   const Args::Shape shape = args.shape_of_parts();
   const int64_t rows = blocks * shape.queries(), row = args.width + 4;
   parameters.resize(8 * (1 + args.operands.size() + std::max<size_t>(1, args.numbers.size())));
@@ -84,7 +84,7 @@ void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t part
   }
   out.add_bytes(args.name + "_parts", blocks * parts, shape.threads(), parameters, pointers);
   out.list.back().shared = shape.shared(args.depth, args.width);
-  out.add_bytes(args.name + "_join", divided_up(rows * (args.width / 4), attention_cuda_tuning::join_threads), attention_cuda_tuning::join_threads, parameters, pointers);
+  out.add_bytes(args.name + "_join", divided_up(32 * blocks * queries, attention_cuda_tuning::join_threads), attention_cuda_tuning::join_threads, parameters, pointers);
   out.overlap();
 }
 
@@ -142,7 +142,7 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   const int64_t blocks_of_few = batches * divided_up(queries, args.shape_of_parts().queries()), parts = parts_of_keys(args, blocks_of_few, queries, call.sizes[1]);
   if (together && parts > 1) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
-    add_parts(out, args, blocks_of_few, parts, parameters, pointers);
+    add_parts(out, args, blocks_of_few, queries, parts, parameters, pointers);
   } else if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;

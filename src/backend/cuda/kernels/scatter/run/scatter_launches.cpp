@@ -23,7 +23,7 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
   if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
   pointers.push_back({Pointer::status, offsetof(P, status)});
   const std::string name = scatter_cuda_name(args.kind, type);
-  if (args.kind == ScatterArgs::Kind::set && p.points <= scatter_cuda_tuning::max_few_points) {
+  if (args.kind == ScatterArgs::Kind::set && p.points <= scatter_cuda_tuning::max_few_points && p.lines * p.points * p.elements < INT32_MAX) {
     list.add(name + "_few", divided_up(p.lines * p.points * p.elements, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, pointers);
     list.overlap();
     return list;
