@@ -47,8 +47,8 @@ std::string_view scatter_cuda_text() {
 std::string_view scatter_at_once_cuda_text() {
   static const std::string all =
       std::string(at_once_parameters_text) +
-      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_shared_places = {}, scatter_shared_threads = {}, scatter_line_places = {};\n", scatter_cuda_tuning::threads,
-                  scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads, scatter_cuda_tuning::max_line_places) +
+      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_shared_places = {}, scatter_shared_threads = {}, scatter_line_places = {};\n",
+                  scatter_cuda_tuning::threads, scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads, scatter_cuda_tuning::max_line_places) +
       std::string(scatter_at_once_cuh) + std::string(scatter_lines_cuh);
   return all;
 }

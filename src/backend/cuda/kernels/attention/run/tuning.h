@@ -14,7 +14,7 @@ inline constexpr int64_t long_queries = 512, very_long_queries = 1088;
 inline constexpr int64_t one_iteration = 80, min_boxed_keys = 256;
 
 // Queries that are so few that blocks take parts of the keys: at most those of one block. Keys of a part, at least; parts of a head, at most: the threads of a warp; blocks that a GPU is filled with: four for each of
-// an H200's multiprocessors (estimates).
+// an H200's multiprocessors (docs/performance-notes/attention.md, one token of a language model; the bounds are estimates).
 inline constexpr int64_t few_queries = 16, min_keys_of_part = 64, max_parts = 32, wanted_blocks = 4 * 132;
 // Threads of a block that joins parts.
 inline constexpr int join_threads = 128;
