@@ -10,6 +10,7 @@ import torch
 
 from ..errors import Error, InputError
 from .files import load
+from .tokens import tokenizer_of
 
 
 def main(arguments: list[str]) -> int:
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
 def _run(a):
     begin = time.perf_counter()
     lm = load(a.plan, **({"device": a.device} if a.device else {}))
-    tokenizer = _tokenizer(lm) if a.prompt is not None else None
+    tokenizer = tokenizer_of(lm.files, "give --ids") if a.prompt is not None else None
     ids = tokenizer.encode(a.prompt).ids if tokenizer is not None else _numbers(a.ids)
     loaded, shown, tokens, times = time.perf_counter(), "", [], []
     for token in lm.generate(lm.new_state(), torch.tensor([ids]), max_new_tokens=a.max_new_tokens, temperature=a.temperature, seed=a.seed):
@@ -53,16 +54,6 @@ def _run(a):
     if a.stats:
         rate = f"{(len(times) - 1) / (times[-1] - times[0]):.1f} tokens a second" if len(times) > 1 else "one token"
         print(f"loaded in {loaded - begin:.2f} s, {len(ids)} tokens read in {times[0] - loaded:.2f} s, {rate}", file=sys.stderr)
-
-
-def _tokenizer(lm):
-    if "tokenizer.json" not in lm.files:
-        raise InputError("the model has no tokenizer", remedy="compile it from a folder with tokenizer.json, or give --ids")
-    try:
-        import tokenizers
-    except ModuleNotFoundError:
-        raise InputError("--prompt needs the package tokenizers", remedy="pip install tokenizers, or give --ids") from None
-    return tokenizers.Tokenizer.from_str(lm.files["tokenizer.json"])
 
 
 def _numbers(text) -> list[int]:
