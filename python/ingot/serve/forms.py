@@ -80,7 +80,7 @@ class Completed(_Form):
 
     def logprobs(self, said, begin):
         offsets = [begin + sum(len(s.text) for s in said[:n]) for n in range(len(said))]
-        return {"tokens": [s.text for s in said], "token_logprobs": [s.logprob for s in said], "top_logprobs": [dict(s.likeliest) for s in said], "text_offset": offsets}
+        return {"tokens": [s.text for s in said], "token_logprobs": [s.logprob for s in said], "top_logprobs": [_by_text(s.likeliest) for s in said], "text_offset": offsets}
 
 
 class Chatted(_Form):
@@ -94,6 +94,14 @@ class Chatted(_Form):
 
     def logprobs(self, said, begin):
         return {"content": [_token(s.text, s.logprob) | {"top_logprobs": [_token(*one) for one in s.likeliest]} for s in said], "refusal": None}
+
+
+def _by_text(likeliest: list[tuple[str, float]]) -> dict[str, float]:
+    """Of parts of characters, which all have one text, the likeliest."""
+    found: dict[str, float] = {}
+    for text, value in likeliest:
+        found.setdefault(text, value)
+    return found
 
 
 def _token(text: str, logprob: float) -> dict[str, Any]:

@@ -29,9 +29,9 @@ Resolved resolve(const Call& call) {
   p->v_bytes = bytes(keys * p->e_width + tuning::read_beyond);
   p->s_bytes = bytes(p->query_block * p->s_row);
   p->o_bytes = bytes(p->query_block * p->e_width);
-  p->state_bytes = bytes(3 * p->query_block + p->t_width);
+  p->state_bytes = bytes(3 * p->query_block + 2 * p->t_width);
   p->per_worker = p->q_bytes + p->k_bytes + p->v_bytes + p->s_bytes + p->o_bytes + p->state_bytes + q.mask_bytes;
-  const double cost = cost_by_blocks({q.batch, q.s, q.t, q.d, q.e, q.type}, backend::cpu::machine());
+  const double cost = cost_by_blocks({q.batch, q.s, q.t, q.d, q.e, q.key_type}, backend::cpu::machine());
   return {static_cast<size_t>(workers) * p->per_worker, p, cost};
 }
 
