@@ -66,7 +66,7 @@ Graph random_case(std::mt19937& random) {
   const Dim kept = c.one_in(3) ? Dim(1) : heads;  // heads may share keys and values
   const Handle q = c.input("q", type, {batch, heads, s, d});
   // Pages may have another type: int8 with a scale for each row, or another type of floats.
-  const DType stored = paged ? c.one_of({type, type, DType::i8, DType::bf16}) : type;
+  const DType stored = paged ? c.one_of({type, DType::i8, DType::f16, DType::f32}) : type;
   Handle k = c.input("k", stored, {paged ? pages : batch, kept, paged ? rows : t, d}), v = c.input("v", stored, {paged ? pages : batch, kept, paged ? rows : t, e});
   if (paged) {
     const Handle table = minimum(maximum(c.input("table", DType::i64, {batch, columns}), Operand(-pages)), Operand(pages - 1));
