@@ -39,7 +39,8 @@ Resolved resolve(const Call& call) {
 
 double cost_by_blocks(const Sizes& q, const Machine& m) {
   const double s = static_cast<double>(q.s), t = static_cast<double>(q.t), width = static_cast<double>(q.d + q.e), wide = q.type == ir::DType::f64 ? 2 : 1;
-  const double blocks = std::ceil(s / static_cast<double>(tuning::query_block)), element = q.type == ir::DType::f32 ? tuning::ns_of_packed_element : tuning::ns_of_converted_element;
+  const double blocks = std::ceil(s / static_cast<double>(tuning::query_block)),
+               element = q.type == ir::DType::f32 ? tuning::ns_of_packed_element : tuning::ns_of_converted_element;
   return static_cast<double>(q.batch) * t * (blocks * width * element + s * wide * (width / m.f32 + tuning::ns_of_weight));
 }
 
@@ -49,7 +50,8 @@ namespace {
 
 void run_attention(const Call& call) {
   using namespace attention;
-  static_cast<const by_blocks::Plan*>(call.prepared)->problem.type == ir::DType::f64 ? by_blocks::run_tasks<double, attention::Operands>(call) : by_blocks::run_tasks<float, attention::Operands>(call);
+  static_cast<const by_blocks::Plan*>(call.prepared)->problem.type == ir::DType::f64 ? by_blocks::run_tasks<double, attention::Operands>(call)
+                                                                                     : by_blocks::run_tasks<float, attention::Operands>(call);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ std::shared_ptr<const void> loaded(std::span<const std::byte> bytes, size_t oper
   c->scaled = scaled;
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
-  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0) || (paged && !c->filled)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0) || (paged && !c->filled))
+    fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
     c->mask = load_program(args.mask, operands - others, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
@@ -48,7 +49,7 @@ void check_pages(const Call& call, const Constants& c, Problem& p) {
                     !__builtin_mul_overflow(p.page, table.dims[1], &keys) && keys == p.t;
   if (!fits) fail(Code::format, "attention: the block table does not fit the pages");
   p.page_bits = std::countr_zero(static_cast<uint64_t>(p.page));
-  if (p.page % tuning::rows_of_group != 0 || !std::has_single_bit(static_cast<uint64_t>(p.page)) || call.operands[0].dtype == DType::f64) 
+  if (p.page % tuning::rows_of_group != 0 || !std::has_single_bit(static_cast<uint64_t>(p.page)) || call.operands[0].dtype == DType::f64)
     fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
   const bool known = c.scaled ? k.dtype == DType::i8 : ir::is_float(k.dtype) && k.dtype != DType::f64;
   if (!known || v.dtype != k.dtype) fail(Code::format, "attention: pages of {} and {}", ir::name_of(k.dtype), ir::name_of(v.dtype));
@@ -88,8 +89,7 @@ Problem checked(const Call& call) {
   for (int k = 0; k < 4; ++k) {
     const TensorRef& x = *parts[k];
     const bool in_pages = c.paged && (k == 1 || k == 2);
-    if ( x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1])
-      fail(Code::format, "attention: operand {} does not have its sizes", k);
+    if (x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1]) fail(Code::format, "attention: operand {} does not have its sizes", k);
     if (!in_pages && x.dtype != parts[0]->dtype) fail(Code::format, "attention: operands of several dtypes");
     for (int b = in_pages ? 1 : 0; b < c.batch_rank; ++b) {
       if (x.dims[b] != parts[0]->dims[b]) fail(Code::format, "attention: operands of several batch sizes");
@@ -150,7 +150,8 @@ void PagedOperands::go_to(int64_t batch, int64_t) {
     first = keys - p_.s;
     const int64_t pages = operand(1).dims[0];
     for (int64_t row = 0; row < keys; row += p_.page) {
-      if (const int64_t page = page_of(row); page < 0 || page >= pages) fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", page, pages);
+      if (const int64_t page = page_of(row); page < 0 || page >= pages)
+        fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", page, pages);
     }
   }
   batch_ = batch;

@@ -19,7 +19,9 @@ struct Constants {
   std::shared_ptr<const Program> mask;
   bool paged = false, scaled = false;
 
-  size_t optional() const { return size_t{filled} + paged + 2 * size_t{scaled}; }  // operands between what the mask loads and the result: scales, the block table, the numbers of keys
+  size_t optional() const {
+    return size_t{filled} + paged + 2 * size_t{scaled};
+  }  // operands between what the mask loads and the result: scales, the block table, the numbers of keys
 };
 // RunKernel::load; the result is Constants. load_paged: of a kernel that reads pages, whose steps have a block table and `filled`. load_scaled: of one whose keys and values in pages have scales.
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes);
@@ -29,14 +31,14 @@ std::shared_ptr<const void> load_scaled(std::span<const std::byte> bytes, size_t
 // A step's operands and sizes, checked.
 struct Problem {
   int64_t s, t, d, e, batch = 1;
-  int64_t page = 0;                    // keys of a page: a power of two,
-  int page_bits = 0;                   // this one
+  int64_t page = 0;  // keys of a page: a power of two,
+  int page_bits = 0;  // this one
   std::vector<int64_t> batch_dims;
-  ir::DType type;                      // of queries and results; scores are doubles for f64, else floats
-  ir::DType key_type;                  // of keys and values: of pages maybe another one
+  ir::DType type;  // of queries and results; scores are doubles for f64, else floats
+  ir::DType key_type;  // of keys and values: of pages maybe another one
   Bound mask;
   bool has_mask = false, mask_same_rows = false;  // it is the same for every query of a batch element (padding)
-  size_t mask_bytes = 0;               // of scratch
+  size_t mask_bytes = 0;  // of scratch
 };
 // Error (format) if they do not fit.
 Problem checked(const Call&);
@@ -65,8 +67,8 @@ class Operands {
   void read_scales(size_t, int64_t, T*, int64_t) const {}  // rows in one piece have none
 
   int64_t at[16] = {};  // the batch element's coordinates; the mask's row is added
-  int64_t keys = 0;     // of the batch element,
-  int64_t first = 0;    // and the one that the first query stands at
+  int64_t keys = 0;  // of the batch element,
+  int64_t first = 0;  // and the one that the first query stands at
 
  protected:
   void locate(int64_t batch, int64_t* at) const;

@@ -5,7 +5,8 @@
 namespace ingot::kernels {
 
 std::span<const RunKernel> attention_pages_queries_scaled_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"attention_pages_queries_scaled", attention::load_scaled, attention_queries::resolve, attention_queries::run_tasks<float, attention::PagedOperands>}};
+  static constexpr RunKernel list[] = {
+      {"attention_pages_queries_scaled", attention::load_scaled, attention_queries::resolve, attention_queries::run_tasks<float, attention::PagedOperands>}};
   return list;
 }
 

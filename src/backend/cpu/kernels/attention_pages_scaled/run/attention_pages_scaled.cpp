@@ -5,7 +5,8 @@
 namespace ingot::kernels {
 
 std::span<const RunKernel> attention_pages_scaled_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"attention_pages_scaled", attention::load_scaled, attention::by_blocks::resolve, attention::by_blocks::run_tasks<float, attention::PagedOperands>}};
+  static constexpr RunKernel list[] = {
+      {"attention_pages_scaled", attention::load_scaled, attention::by_blocks::resolve, attention::by_blocks::run_tasks<float, attention::PagedOperands>}};
   return list;
 }
 
