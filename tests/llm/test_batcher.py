@@ -133,6 +133,7 @@ def test_beginnings_of_requests_that_ended_are_found_again(lm):
         assert len(batcher._kept) == 13
         state, same = batcher._kept.find([*beginning[:150].tolist(), 1, 2], None)
         assert same == 150 and state.lengths[0] == 201
+        del state
         assert batcher._kept.find(beginning[1:].tolist(), None) is None and batcher._kept.find(beginning[:63].tolist(), None) is None
         ids = torch.cat([beginning, prompt(70, seed=3)])
         assert batcher.submit(ids, max_new_tokens=2, stop=[]).result(timeout=60) == alone(lm, ids, max_new_tokens=2, stop=[])

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -290,6 +291,11 @@ def test_the_commands_drafts_choices_and_states(llama, tmp_path, capfd):
     assert first + said(first[-1:], "--max-new-tokens", "3", "--state-in", state) == whole
     for arguments, problem in ((["--regex", "("], "--regex is"), (["--schema", str(tmp_path / "none")], "cannot be read"), (["--schema", plan], "cannot be read"), (["--regex", "a"], "tokenizer")):
         assert main([plan, "--ids", "1", *arguments]) == 1 and problem in capfd.readouterr().err
+
+
+def test_the_list_of_commands_has_generate():
+    done = subprocess.run([sys.executable, "-m", "ingot", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "  generate  " in done.stdout and "  compile  " in done.stdout
 
 
 def test_weights_of_eight_bits(llama):
