@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {
     "Compiling and running": ("compile", "ingot_backend", "Input", "Module", "save", "load", "explain", "Report", "verify", "register_kernel", "Launch"),
     "Engines and sessions": ("load_engine", "Engine", "Session", "State", "Weights"),
-    "Language models": ("llm.compile", "llm.load", "llm.LanguageModel", "llm.State", "llm.Generation", "llm.LogProbs", "llm.Batcher", "llm.Request", "llm.hugging_face.IngotExporter", "llm.hugging_face.IngotConfig",
+    "Language models": ("llm.compile", "llm.load", "llm.LanguageModel", "llm.compile_encoder", "llm.load_encoder", "llm.Encoder", "llm.State", "llm.Generation", "llm.LogProbs", "llm.Batcher", "llm.Request", "llm.hugging_face.IngotExporter", "llm.hugging_face.IngotConfig",
                         "llm.hugging_face.IngotModelForCausalLM"),
     "The machine and the tables": ("machine", "options", "ops", "include_path", "library_path"),
     "More": ("Autocast", "MutableModule", "Profile"),

@@ -123,6 +123,78 @@ def test_equal_beginnings_share_pages(lm):
     assert pages_in_use(lm) == 0
 
 
+def test_beginnings_of_requests_that_ended_are_found_again(lm):
+    """However many others ended meanwhile; the longest one wins, and one that another goes on from is not kept twice."""
+    beginning = prompt(200, seed=2)
+    with lm.batcher() as batcher:
+        batcher.submit(beginning, max_new_tokens=2, stop=[]).result(timeout=60)
+        for n in range(12):
+            batcher.submit(prompt(70, seed=10 + n), max_new_tokens=1, stop=[]).result(timeout=60)
+        assert len(batcher._kept) == 13
+        state, same = batcher._kept.find([*beginning[:150].tolist(), 1, 2], None)
+        assert same == 150 and state.lengths[0] == 201
+        del state
+        assert batcher._kept.find(beginning[1:].tolist(), None) is None and batcher._kept.find(beginning[:63].tolist(), None) is None
+        ids = torch.cat([beginning, prompt(70, seed=3)])
+        assert batcher.submit(ids, max_new_tokens=2, stop=[]).result(timeout=60) == alone(lm, ids, max_new_tokens=2, stop=[])
+        assert len(batcher._kept) == 14 and batcher._kept.find(ids.tolist(), None)[1] == 270
+        again = batcher.submit(torch.cat([ids, prompt(3, seed=4)]), max_new_tokens=2, stop=[])
+        again.result(timeout=60)
+        assert len(batcher._kept) == 15
+    assert pages_in_use(lm) == 0
+
+
+def test_requests_with_one_prompt_take_it_once(lm):
+    ids, how = prompt(200, seed=5), dict(max_new_tokens=12, stop=[], temperature=1.0)
+    given, take = [], lm._take
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lm, "_take", lambda together, ids, counts, *more: (given.append(sum(counts)), take(together, ids, counts, *more))[1])
+        with lm.batcher(max_tokens=64) as batcher:
+            requests = [batcher.submit(ids, seed=n, **how) for n in range(4)]
+            got = [request.result(timeout=120) for request in requests]
+    assert sum(given) <= 200 + 3 * (200 % 64) + 4 * 12  # the others take what is left after whole pages at most
+    assert got == [alone(lm, ids, seed=n, **how) for n in range(4)]
+
+
+def test_adapters_share_no_beginnings(lm):
+    """Keys and values that an adapter made are not those of other requests."""
+    weight, ids = "model.layers.0.self_attn.k_proj.weight", prompt(130, seed=6)
+    lm.add_lora("other", {weight: (torch.randn(4, 64), torch.randn(32, 4), 1.0)})
+    try:
+        with lm.batcher() as batcher:
+            for adapter in ("other", None, "other"):
+                request = batcher.submit(ids, max_new_tokens=12, stop=[], adapter=adapter)
+                assert request.result(timeout=60) == alone(lm, ids, max_new_tokens=12, stop=[], adapter=adapter)
+    finally:
+        lm.remove_lora("other")
+
+
+def test_a_long_prompt_lets_later_ones_in(lm):
+    with lm.batcher(max_tokens=8) as batcher:
+        long = batcher.submit(prompt(300, seed=7), max_new_tokens=2, stop=[])
+        while batcher.running == 0:
+            pass
+        for n in range(3):
+            short = batcher.submit(prompt(12, seed=20 + n), max_new_tokens=2, stop=[])
+            assert short.result(timeout=60) == alone(lm, prompt(12, seed=20 + n), max_new_tokens=2, stop=[])
+        assert not long.tokens  # it had half of the rounds meanwhile
+        assert long.result(timeout=120) == alone(lm, prompt(300, seed=7), max_new_tokens=2, stop=[])
+
+
+def test_logprobs(lm):
+    ids = prompt(9, seed=8)
+    run = lm.generate(lm.new_state(), ids[None], max_new_tokens=5, stop=[], logprobs=3)
+    expected = [run.logprobs for _ in run]
+    with lm.batcher() as batcher:
+        other = batcher.submit(prompt(30, seed=9), max_new_tokens=20, stop=[])
+        request = batcher.submit(ids, max_new_tokens=5, stop=[], logprobs=3)
+        request.result(timeout=60)
+        assert len(request.logprobs) == 5 and not other.logprobs
+        for one, of in zip(request.logprobs, expected):
+            torch.testing.assert_close((one.chosen, one.values), (of.chosen, of.values))
+            assert torch.equal(one.ids, of.ids)
+
+
 def test_large_priorities_come_first(lm):
     with lm.batcher(max_batch=1) as batcher:
         running = batcher.submit(prompt(4, seed=0), max_new_tokens=40, stop=[])

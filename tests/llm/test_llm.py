@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -17,7 +18,8 @@ from greedy import assert_greedy
 
 import ingot
 import ingot.llm
-from ingot.llm.command import _tokenizer, main
+from ingot.llm.command import main
+from ingot.llm.tokens import tokenizer_of
 
 
 @pytest.fixture(scope="module")
@@ -262,9 +264,38 @@ def test_the_command(llama, tmp_path, capfd):
     words = Tokenizer(models.WordLevel({f"w{n}": n for n in range(VOCABULARY)}, unk_token="w0"))
     lm.files["tokenizer.json"] = words.to_str()
     try:
-        assert _tokenizer(lm).decode(_tokenizer(lm).encode("w7").ids) == "w7"
+        assert tokenizer_of(lm.files, "give --ids").decode(tokenizer_of(lm.files, "give --ids").encode("w7").ids) == "w7"
     finally:
         del lm.files["tokenizer.json"]
+
+
+def test_the_commands_drafts_choices_and_states(llama, tmp_path, capfd):
+    _, lm = llama
+    plan = str(tmp_path / "m.ingot")
+    lm.save(plan)
+    ids = prompt()[0].tolist()
+
+    def said(ids, *arguments):
+        assert main([plan, "--ids", ",".join(map(str, ids)), *arguments]) == 0
+        return list(map(int, capfd.readouterr().out.split()))
+
+    whole = said(ids, "--max-new-tokens", "8")
+    assert whole == answer(lm, prompt(), 8)[0].tolist()
+    for draft in ("prompt", plan):
+        assert said(ids, "--max-new-tokens", "8", "--draft", draft, "--draft-tokens", "3") == whole
+    drawn = said(ids, "--max-new-tokens", "8", "--temperature", "0.9", "--top-k", "50", "--top-p", "0.9", "--min-p", "0.01", "--repetition-penalty", "1.1", "--seed", "4")
+    how = dict(temperature=0.9, top_k=50, top_p=0.9, min_p=0.01, repetition_penalty=1.1, seed=4)
+    assert drawn == answer(lm, prompt(), 8, **how)[0].tolist()
+    state = str(tmp_path / "state")
+    first = said(ids, "--max-new-tokens", "5", "--state-out", state)
+    assert first + said(first[-1:], "--max-new-tokens", "3", "--state-in", state) == whole
+    for arguments, problem in ((["--regex", "("], "--regex is"), (["--schema", str(tmp_path / "none")], "cannot be read"), (["--schema", plan], "cannot be read"), (["--regex", "a"], "tokenizer")):
+        assert main([plan, "--ids", "1", *arguments]) == 1 and problem in capfd.readouterr().err
+
+
+def test_the_list_of_commands_has_generate():
+    done = subprocess.run([sys.executable, "-m", "ingot", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "  generate  " in done.stdout and "  compile  " in done.stdout
 
 
 def test_weights_of_eight_bits(llama):

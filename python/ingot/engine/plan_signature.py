@@ -9,7 +9,7 @@ from ..base import size_text
 from ..errors import FormatError
 
 PARAMETER_KINDS = ["either", "positional", "rest", "keyword", "more"]
-RECORDS = ("language_model",)  # entries that a way in keeps for itself: objects, which it checks
+RECORDS = ("language_model", "encoder")  # entries that a way in keeps for itself: objects, which it checks
 VERSION = 1  # the value of "ingot", which identifies the text as ingot's
 
 

@@ -4,9 +4,10 @@
 """
 
 from .batcher import Batcher, Request
-from .files import load
+from .encoder import Encoder, compile_encoder
+from .files import load, load_encoder
 from .generation import Generation, LogProbs
 from .model import LanguageModel, compile
 from .state import State
 
-__all__ = ["Batcher", "Generation", "LanguageModel", "LogProbs", "Request", "State", "compile", "load"]
+__all__ = ["Batcher", "Encoder", "Generation", "LanguageModel", "LogProbs", "Request", "State", "compile", "compile_encoder", "load", "load_encoder"]

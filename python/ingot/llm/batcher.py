@@ -5,27 +5,25 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..errors import Error, InputError, UnsupportedError
-from .generation import Task
+from .beginnings import Beginnings, common, keys_of
+from .generation import LogProbs, Task
 from .pages import PagedCaches
-
 from .state import State, Together
 
-# How many states of requests that ended stay, for those that begin with the same tokens: a few conversations or system prompts. They go first when pages are short.
-KEPT_STATES = 8
+# Without kv_bytes nothing says when pages are short: states of requests that ended stay while the pool has at most this part of the machine's memory in use.
+KEPT_PART = 1 / 16
 
 
 class Request(Iterator[int]):
     """The answer to one prompt, which `Batcher.submit` returns: an iterator over its tokens, as they come. Several threads may read one request, each token goes to one of them.
 
-    tokens: those that there are. finish_reason: None while it goes on, then "stop" (an end id), "length" (max_new_tokens), "cancelled" or "error".
+    tokens: those that there are. logprobs: of each token, as `LogProbs` of one sequence, if they were asked for. finish_reason: None while it goes on, then "stop" (an end id), "length" (max_new_tokens), "cancelled" or "error".
     """
 
     def __init__(self, batcher: Batcher, task: Task, prompt: list[int], priority: int, number: int, notify: Callable[[], None] | None):
@@ -33,10 +31,13 @@ class Request(Iterator[int]):
         self._order = -priority, number
         self._sequence: State | None = None
         self._given = 0  # how much of its text the state has
+        self._keys = keys_of(prompt, batcher._pool.page, task.weights)
+        self._turn = 0  # the round in which a part of its text was last taken
         self._read = 0
         self._is_cancelled = False
         self._problem: BaseException | None = None
         self.tokens: list[int] = []
+        self.logprobs: list[LogProbs] = []
         self.finish_reason: str | None = None
 
     def __next__(self) -> int:
@@ -87,8 +88,9 @@ class Request(Iterator[int]):
 class Batcher:
     """Runs requests of many threads together. `LanguageModel.batcher` makes one; `close` it, or use it in a `with` statement.
 
-    Long prompts are taken in parts of at most max_tokens tokens, between the steps of others. Requests that begin with the same tokens as one that runs, or ran lately, share its pages. If pages
-    (`kv_bytes`) are short, the request that came last waits and is computed again later, with the same tokens.
+    Prompts are taken in parts of at most max_tokens tokens, between the steps of others; of several prompts, the one goes on that has waited longest. Requests that begin with the same tokens as
+    one that runs, or ran before, share its pages. If pages (`kv_bytes`) are short, those of requests that ended go first; then the request that came last waits and is computed again later, with
+    the same tokens.
     """
 
     def __init__(self, lm: Any, max_batch: int | None, max_tokens: int, max_waiting: int):
@@ -103,7 +105,8 @@ class Batcher:
         self._numbers = itertools.count()
         self._waiting: list[Request] = []
         self._running: list[Request] = []  # the first has the right to stay when pages are short
-        self._kept: deque[tuple[np.ndarray, State]] = deque()
+        self._kept = Beginnings(self._pool.page)
+        self._rounds = 0
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="ingot batcher", daemon=True)
         self._thread.start()
@@ -111,13 +114,13 @@ class Batcher:
     def submit(self, ids: Sequence[int] | torch.Tensor, *, max_new_tokens: int, priority: int = 0, notify: Callable[[], None] | None = None, **how: Any) -> Request:
         """Asks for an answer to a prompt. Returns at once.
 
-        ids: the prompt's tokens, int64 [tokens]. max_new_tokens and **how: as `LanguageModel.generate` takes them (temperature, top_p, stop, seed, schema, adapter, ..), without draft and
-        logprobs. priority: requests with a larger one run first; those of one priority in the order in which they came. notify: called without arguments, in the batcher's thread, after each token and
+        ids: the prompt's tokens, int64 [tokens]. max_new_tokens and **how: as `LanguageModel.generate` takes them (temperature, top_p, stop, seed, schema, adapter, logprobs, ..), without
+        draft. priority: requests with a larger one run first; those of one priority in the order in which they came. notify: called without arguments, in the batcher's thread, after each token and
         at the end; it must not wait.
 
         Raises InputError for what `generate` refuses, and if max_waiting requests wait already.
         """
-        for name in ("draft", "logprobs", "lengths"):
+        for name in ("draft", "lengths"):
             if how.pop(name, None):
                 raise InputError(f"a batcher takes no {name}", remedy="use LanguageModel.generate for it")
         prompt = torch.as_tensor(ids).reshape(1, -1)
@@ -160,9 +163,9 @@ class Batcher:
         return len(self._waiting)
 
     @property
-    def is_full(self) -> bool:
-        """Whether `submit` would refuse a request now."""
-        return len(self._waiting) >= self._max_waiting
+    def room(self) -> int:
+        """How many requests `submit` would take now."""
+        return max(0, self._max_waiting - len(self._waiting))
 
     # -- the thread
 
@@ -177,46 +180,53 @@ class Batcher:
                     self._kept.clear()
                     return
                 self._admit()
+            self._rounds += 1
             one = [r for r in self._running if r._left == 1]
             many = self._part([r for r in self._running if r._left > 1])
             for requests in (many, one):
                 self._try_step(requests)
 
     def _admit(self):
+        """Gives places to requests that wait. One whose beginning another request is about to have waits for it."""
         self._waiting.sort(key=lambda request: request._order)
-        while self._waiting and len(self._running) < self._max_batch:
-            request = self._waiting[0]
-            state, given = self._begun(request._text)
-            if self._running and not self._lm._caches.has_room([state._memory], [given], [request._left - given]):
-                if not self._kept:
-                    return  # it would only take the pages of others, or lose its own
-                self._kept.pop()
+        for request in list(self._waiting):
+            if len(self._running) == self._max_batch:
+                return
+            text = request._text[:-1]
+            found, same = self._begun(request, text)
+            if any(common(other._prompt[:-1], text) >= max(same, other._given) + self._pool.page for other in self._running if self._is_akin(request, other)):
                 continue
-            request._sequence, request._given = state, given
-            self._running.append(self._waiting.pop(0))
+            state = self._lm.new_state() if found is None else found.fork()
+            state.rewind(state.lengths[0] - same)
+            while self._running and not self._lm._caches.has_room([state._memory], [same], [request._left - same]):
+                if not self._kept.drop_oldest():
+                    return  # it would only take the pages of others, or lose its own
+            request._sequence, request._given = state, same
+            self._running.append(request)
+            self._waiting.remove(request)
 
-    def _begun(self, text: list[int]) -> tuple[State, int]:
-        """A state that has the beginning of a text, as much as another one has of it, but for the last token, and how many tokens that is."""
-        wanted, best, found = np.array(text[:-1]), 0, None
-        for tokens, state in [*self._kept, *((np.array(r._text[: r._given]), r._sequence) for r in self._running)]:
-            both = min(len(tokens), len(wanted))
-            differ = np.flatnonzero(tokens[:both] != wanted[:both])
-            same = int(differ[0]) if len(differ) else both
-            if same > best:
-                best, found = same, state
-        if found is None or best < self._pool.page:  # less than a page shares nothing
-            return self._lm.new_state(), 0
-        state = found.fork()
-        return state.rewind(state.lengths[0] - best), best
+    def _begun(self, request: Request, text: list[int]) -> tuple[State | None, int]:
+        """A state that has a page or more of the text's beginning, and how many tokens that is."""
+        found, same = self._kept.find(text, request._task.weights) or (None, 0)
+        for other in self._running:
+            if self._is_akin(request, other) and (both := common(other._text[: other._given], text)) >= max(same + 1, self._pool.page):
+                found, same = other._sequence, both
+        return found, same
+
+    @staticmethod
+    def _is_akin(request: Request, other: Request) -> bool:
+        """Whether the prompts of both begin with the same page."""
+        return bool(request._keys and other._keys) and request._keys[0] == other._keys[0] and request._task.weights is other._task.weights
 
     def _part(self, requests: list[Request]) -> list[Request]:
-        """Those of the requests whose next parts together are at most max_tokens, filled up to the longest part; one at least."""
+        """Those of the requests whose next parts together are at most max_tokens, filled up to the longest part; one at least. Each has its turn before another has two."""
         chosen, longest = [], 0
-        for request in requests:
+        for request in sorted(requests, key=lambda r: r._turn):
             part = min(request._left, self._max_tokens)
             if chosen and max(longest, part) * (len(chosen) + 1) > self._max_tokens:
                 continue
             chosen.append(request)
+            request._turn = self._rounds
             longest = max(longest, part)
         return chosen
 
@@ -234,7 +244,9 @@ class Batcher:
                         self._end(request, "error", problem if isinstance(problem, Error) or len(group) == 1 else RuntimeError(str(problem)))
                 continue
             with self._changed:
-                for request, token in chosen:
+                for request, token, said in chosen:
+                    if said is not None:
+                        request.logprobs.append(said)
                     request.tokens.append(token)
                     request._tell()
                     if request._task.ended(0, token):
@@ -250,9 +262,9 @@ class Batcher:
             lengths, counts = [r._given for r in requests], [min(r._left, self._max_tokens) for r in requests]
             if self._lm._caches.has_room(states, lengths, counts):
                 return requests
-            if self._kept:
-                self._kept.pop()
-            elif len(self._running) > 1:
+            if self._kept.drop_oldest():
+                continue
+            if len(self._running) > 1:
                 with self._changed:
                     last = self._running.pop()
                     last._let_go()
@@ -263,7 +275,7 @@ class Batcher:
             else:
                 return requests  # alone, and too large: the step says so
 
-    def _step(self, requests: list[Request]) -> list[tuple[Request, int]]:
+    def _step(self, requests: list[Request]) -> list[tuple[Request, int, LogProbs | None]]:
         """Gives each request's next tokens to the model, and chooses one token of those that have been given all."""
         counts = [min(r._left, self._max_tokens) for r in requests]
         parts = [r._text[r._given : r._given + count] for r, count in zip(requests, counts)]
@@ -278,13 +290,15 @@ class Batcher:
             if not request._left:
                 alone = request._task.guide is not None or request._task.choice.reads_tokens
                 by_choice.setdefault(id(request) if alone else request._task.choice, []).append((row, request))
-        chosen: list[tuple[Request, int]] = []
+        chosen: list[tuple[Request, int, LogProbs | None]] = []
         for group in by_choice.values():
             task = group[0][1]._task
             before = [torch.tensor(r._text, device=logits.device) for _, r in group] if task.choice.reads_tokens else []
             numbers = None if task.draws is None else [r._task.draws.take()[0] for _, r in group]
             tokens = task.chosen(logits[[row for row, _ in group]], before, numbers, task.guide and task.guide.allowed(0))
-            chosen += [(request, token) for (_, request), token in zip(group, tokens.tolist())]
+            for (row, request), token, number in zip(group, tokens, tokens.tolist()):
+                count = request._task.logprobs
+                chosen.append((request, number, LogProbs.of(logits[row : row + 1], token[None], count) if count else None))
         return chosen
 
     def _end(self, request: Request, reason: str, problem: BaseException | None = None):
@@ -293,10 +307,10 @@ class Batcher:
                 requests.remove(request)
         request.finish_reason, request._problem = reason, problem
         if request._sequence is not None and reason in ("stop", "length"):
-            self._kept.appendleft((np.array(request._text[: request._given]), request._sequence))
+            self._kept.add(request._text[: request._given], request._sequence, request._task.weights)
             request._sequence = None
-            if len(self._kept) > KEPT_STATES:
-                self._kept.pop()
+            while not self._pool.is_limited and self._pool.used > KEPT_PART * self._pool.capacity and self._kept.drop_oldest():
+                pass
         request._let_go()
         request._tell()
         self._changed.notify_all()

@@ -7,6 +7,7 @@ compute attention themselves; its caches are objects with `update`. This file gi
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from ..errors import UnsupportedError
 from .check import REMEDY, check_step, refusing
 
 NAME = "ingot"  # of the attention function
+
+
+ENCODED = 127  # the largest number of an int8 that encodes a key or a value: of the symmetric range
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,18 @@ class Entry:
         return None in self.shape
 
 
+def encoded(entries: list[Entry], dtype: torch.dtype | None) -> list[Entry]:
+    """The entries with keys and values in another type. None: their own. int8 has, for each head and token, a scale in their own type."""
+    if dtype is None:
+        return entries
+    found = []
+    for e in entries:
+        found.append(dataclasses.replace(e, dtype=dtype))
+        if dtype == torch.int8:
+            found.append(Entry(e.name + "_scale", (*e.shape[:-1], 1), e.dtype))
+    return found
+
+
 class Step(torch.nn.Module):
     """One step of a model: takes new tokens of each row, writes the state, and returns logits.
 
@@ -41,6 +57,7 @@ class Step(torch.nn.Module):
     position [batch] int64: how many tokens a row's state holds. entries: the state's tensors; written.
     Returns logits [batch, kept, vocabulary].
 
+    Entries may have another type than the model's keys and values (`encoded`).
     Caches in pages (page: tokens of one): an entry is a pool [pages, heads, page, width], and in front of position is table [batch, columns] int64, the numbers of each row's pages. The page of
     the last column takes ids that do not count.
     Caches in one piece (page is None): an entry is [batch, heads, places, width], of which the last place takes ids that do not count; position is written.
@@ -197,8 +214,17 @@ class _Layer(_Common):
     def update(self, key_states, value_states, *args, **kwargs):
         found = []
         for kind, new in (("keys", key_states), ("values", value_states)):
-            self._cells.write(self._tensors[kind], new)
-            found.append(self._cells.read(self._tensors[kind]))
+            cache, scales = self._tensors[kind], self._tensors.get(f"{kind}_scale")
+            if scales is None:
+                self._cells.write(cache, new.to(cache.dtype))
+                found.append(self._cells.read(cache).to(new.dtype))
+                continue
+            scale = (new.float().abs().amax(-1, keepdim=True) / ENCODED).to(scales.dtype)
+            self._cells.write(scales, scale)
+            scale = scale.float()
+            numbers = torch.where(scale > 0, new.float() / scale, 0).round().clamp(-ENCODED, ENCODED)
+            self._cells.write(cache, numbers.to(torch.int8))
+            found.append(self._cells.read(cache).to(new.dtype) * self._cells.read(scales))
         return tuple(found)
 
     @property

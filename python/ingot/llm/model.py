@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import json
 import os
@@ -15,11 +14,12 @@ import torch
 
 from ..ahead_of_time import compile_with_record
 from ..capture import devices
-from ..errors import InputError, OptionError, UnsupportedError
+from ..errors import InputError, UnsupportedError
 from ..inputs import Input
 from ..module.adapters import Adapters
 from ..module.lora_target import Inside
 from ..module.module import Module
+from . import folder
 from .batcher import Batcher
 from .drafts import MODEL_TOKENS, PROMPT_TOKENS, Draft, OfModel, OfPrompt
 from .flat import FlatCaches
@@ -39,6 +39,7 @@ def compile(
     max_batch: int = 1,
     dtype: torch.dtype | str = "auto",
     weight_dtype: str | None = None,
+    kv_dtype: torch.dtype | str = "auto",
     target: Any = "auto",
     kv_bytes: int | None = None,
     **option: Any,
@@ -52,6 +53,8 @@ def compile(
         max_batch: the most sequences in a state.
         dtype: the type of weights and arithmetic; "auto" is the model's. Another one than a model object's makes a copy of the model.
         weight_dtype: the storage of weights, as ingot.compile takes it ("int8").
+        kv_dtype: the type of keys and values in states: "auto" for the model's, float16, bfloat16, or int8 with a scale for each head and token. Another one than "auto" needs
+            caches in pages, which models of attention alone have on the CPU.
         target, **option: as ingot.compile takes them.
         kv_bytes: on the CPU, the most bytes that the keys and values of all states take. None: the machine's memory. It is not saved: ingot.llm.load takes it too.
 
@@ -59,24 +62,19 @@ def compile(
 
     Raises InputError for wrong sizes and folders, OptionError for other wrong choices, UnsupportedError for a model that is no causal decoder or has an operator without an engine.
     """
-    files: dict[str, bytes] = {}
-    if isinstance(model, (str, os.PathLike)):
-        from .folder import read
-
-        model, files = read(model, dtype)
     for name, value in (("max_length", max_length), ("max_batch", max_batch)):
         if type(value) is not int or value < 1:
             raise InputError(f"{name} is {value!r}, and has to be 1 or more")
+    model, files = folder.given(model, dtype, "AutoModelForCausalLM")
     _refuse_others(model)
-    wanted = _dtype_of(dtype)
-    if wanted is not None and wanted != model.dtype:
-        model = copy.deepcopy(model).to(wanted)
     from . import graph
 
     entries = graph.entries_of(model)
     options = {"fallback": "error", "target": target, **option} | ({} if weight_dtype is None else {"weight_dtype": weight_dtype})
     page = PAGE if _takes_pages(entries, model, options) else None
+    kept = _kept_as(kv_dtype, entries, page)
     graph.check(model, entries, max_length)
+    entries = graph.encoded(entries, kept)
     step = graph.Step(model, entries, page)
     step.training = model.training
     record = {"max_length": max_length, "max_batch": max_batch, "vocabulary": model.get_input_embeddings().weight.shape[0], "recurrent": step.is_recurrent, "page": page, **_generation_of(model),
@@ -91,6 +89,16 @@ def _takes_pages(entries, model, options) -> bool:
     return all(e.is_cache and e.dtype != torch.float64 for e in entries) and all(t in devices.HOST for t in targets)
 
 
+def _kept_as(kv_dtype, entries, page) -> torch.dtype | None:
+    """The type of keys and values in states; None: the one that the model gives them."""
+    kept = torch.int8 if kv_dtype in ("int8", torch.int8) else folder.dtype_of("kv_dtype", kv_dtype, 'torch.float16, torch.bfloat16, torch.int8 or "auto"')
+    if kept is None or all(e.dtype == kept for e in entries):
+        return None
+    if page is None:
+        raise UnsupportedError(f"kv_dtype is {kv_dtype!r}, and this model has its caches in one piece", remedy="models of attention alone have pages on the CPU")
+    return kept
+
+
 def _refuse_others(model):
     remedy = "give a model of transformers (AutoModelForCausalLM) or its folder"
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config") or not hasattr(model, "get_output_embeddings"):
@@ -99,16 +107,6 @@ def _refuse_others(model):
         raise UnsupportedError(f"{type(model).__name__} has an encoder and a decoder, and ingot.llm takes decoders", remedy='torch.compile its generate() with backend="ingot"')
     if model.get_output_embeddings() is None:
         raise UnsupportedError(f"{type(model).__name__} has no head that gives logits", remedy=remedy)
-
-
-def _dtype_of(given) -> torch.dtype | None:
-    """A float type of torch, by itself or by name; None for "auto"."""
-    if isinstance(given, str) and given == "auto":
-        return None
-    found = getattr(torch, given, None) if isinstance(given, str) else given
-    if found not in (torch.float32, torch.bfloat16, torch.float16):
-        raise OptionError(f"dtype is {given!r}", remedy="torch.float32, torch.bfloat16, torch.float16 or \"auto\"")
-    return found
 
 
 def _generation_of(model) -> dict:

@@ -35,13 +35,14 @@ def columns_of(max_length: int, page: int) -> int:
 class Pool:
     """Pages, each with the keys and values of `page` tokens of all layers. Threads share it.
 
-    tensors: of each layer's keys and values [pages, heads, page, width], by their names in the plan.
+    tensors: of each layer's keys and values [pages, heads, page, width], by their names in the plan. is_limited: whether kv_bytes was given.
     """
 
     def __init__(self, bindings: list[dict], kv_bytes: int | None):
         shapes = {b["name"]: (tuple(b["dims"][1:]), getattr(torch, b["dtype"])) for b in bindings}
         self.page = next(iter(shapes.values()))[0][1]
         self.page_bytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values())
+        self.is_limited = kv_bytes is not None
         self._limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if kv_bytes is None else kv_bytes
         if type(self._limit) is not int or self._limit < 2 * self.page_bytes:
             raise OptionError(f"kv_bytes is {kv_bytes!r}, and has to be at least {2 * self.page_bytes}: two pages of {self.page} tokens")

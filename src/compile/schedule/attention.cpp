@@ -25,8 +25,8 @@ void Scheduler::attention(NodeId n) {
   auto input = [&](Role role) {
     switch (role) {
       case Role::query: return of.query;
-      case Role::key: return pages ? pages->key : of.key;
-      case Role::value: return pages ? pages->value : of.value;
+      case Role::key: return pages ? pages->key.pool : of.key;
+      case Role::value: return pages ? pages->value.pool : of.value;
       case Role::block_table: return pages ? pages->table : none_id;
       case Role::mask: return of.mask;
       case Role::filled: return of.filled;
@@ -43,10 +43,34 @@ void Scheduler::attention(NodeId n) {
   site.d = query.back();
   site.e = g_.type(of.value).dims.back();
   StepOperands operands;
+  // A pool with the batch's axes; the axis of sequences is that of pages. False if something is needed first.
+  auto add_pool = [&](Role role, const Pool& pool) {
+    auto place = s_.require(pool.pool);
+    if (!place) return need(place.missing()), false;
+    std::optional<StridedLayout> layout = through_view(place->layout, pool.view);
+    if (!layout) return need(pool.pool), false;
+    Dims axes = batch;
+    axes[0] = layout->dims[0];
+    place->layout = std::move(*layout);
+    operands.add(role, with_batch(std::move(*place), axes));
+    return true;
+  };
   std::string label = "attention";
   WrittenBody mask;
   for (const kernels::RoleOf& of_step : kernels::definition_of(node.op)->operands) {
     const Role role = of_step.role;
+    if (pages && role == Role::key) {
+      if (!add_pool(role, pages->key)) return;
+      continue;
+    }
+    if (pages && role == Role::value) {
+      if (!add_pool(role, pages->value)) return;
+      continue;
+    }
+    if (pages && role == Role::scale) {
+      if (pages->key_scale && (!add_pool(role, *pages->key_scale) || !add_pool(role, *pages->value_scale))) return;
+      continue;
+    }
     const ValueId v = input(role);
     if (v == none_id) continue;
     if (role == Role::mask) {
@@ -62,18 +86,9 @@ void Scheduler::attention(NodeId n) {
     }
     auto place = s_.require(v);
     if (!place) return need(place.missing());
-    if (pages && (role == Role::key || role == Role::value)) {
-      std::optional<StridedLayout> layout = through_view(place->layout, role == Role::key ? pages->of_key : pages->of_value);
-      if (!layout) return need(v);
-      Dims axes = batch;
-      axes[0] = layout->dims[0];
-      place->layout = std::move(*layout);
-      operands.add(role, with_batch(std::move(*place), axes));
-      continue;
-    }
     operands.add(role, has_batch(role) ? with_batch(std::move(*place), batch) : std::move(*place));
   }
-  if (pages) label += ", keys in pages";
+  if (pages) label += pages->key_scale ? ", keys in pages with scales" : ", keys in pages";
   if (of.filled != none_id) label += ", filled keys";
   if (site.causal) label += ", causal";
   operands.add(Role::output, with_batch(s_.places[node.out[0]], batch));

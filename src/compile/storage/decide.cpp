@@ -152,7 +152,10 @@ void seed(StoragePlan& s) {
         break;
       case Op::attention:
         if (const std::optional<PagedKeys> pages = paged_keys(g, node, c.backend)) {
-          for (ValueId v : {node.in[0], pages->key, pages->value, pages->table}) store_base(v);
+          for (ValueId v : {node.in[0], pages->key.pool, pages->value.pool, pages->table}) store_base(v);
+          for (const auto& scale : {pages->key_scale, pages->value_scale}) {
+            if (scale) store_base(scale->pool);
+          }
         } else {
           for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         }

@@ -65,11 +65,21 @@ Graph random_case(std::mt19937& random) {
   const Dim t = paged ? columns * rows : causal ? s : rows;
   const Dim kept = c.one_in(3) ? Dim(1) : heads;  // heads may share keys and values
   const Handle q = c.input("q", type, {batch, heads, s, d});
-  Handle k = c.input("k", type, {paged ? pages : batch, kept, paged ? rows : t, d}), v = c.input("v", type, {paged ? pages : batch, kept, paged ? rows : t, e});
+  // Pages may have another type: int8 with a scale for each row, or another type of floats.
+  const DType stored = paged ? c.one_of({type, DType::i8, DType::f16, DType::f32}) : type;
+  Handle k = c.input("k", stored, {paged ? pages : batch, kept, paged ? rows : t, d}), v = c.input("v", stored, {paged ? pages : batch, kept, paged ? rows : t, e});
   if (paged) {
     const Handle table = minimum(maximum(c.input("table", DType::i64, {batch, columns}), Operand(-pages)), Operand(pages - 1));
     k = all_pages(k, table);
     v = all_pages(v, table);
+    if (stored != type) {
+      k = cast(k, type);
+      v = cast(v, type);
+    }
+    if (stored == DType::i8) {
+      k = k * all_pages(c.input("k_scale", type, {pages, kept, rows, 1}), table);
+      v = v * all_pages(c.input("v_scale", type, {pages, kept, rows, 1}), table);
+    }
   }
   std::optional<Handle> mask;
   if (c.one_in(2)) mask = c.one_in(2) ? c.input("mask", DType::b8, {batch, 1, s, t}) : c.input("mask", DType::f32, {s, t});
@@ -84,7 +94,7 @@ Graph random_case(std::mt19937& random) {
 
 extern const Definition attention_definition;
 const Definition attention_definition{
-    "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
+    "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::scale, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
     {Op::attention}, nullptr,
     expand,          random_case,
     {"attention_*"}};

@@ -30,7 +30,8 @@ EmittedStep emit_attention(std::string_view kernel, const Attention& a, const Fu
 // The usual sizes.
 costs::Sizes sizes_of(const Site& site, const Attention& a) {
   auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(1); };
-  costs::Sizes out{1, usual(a.s), usual(a.t), usual(a.d), usual(a.e), a.type};
+  const Operand* key = site.find(Role::key);
+  costs::Sizes out{1, usual(a.s), usual(a.t), usual(a.d), usual(a.e), key != nullptr ? key->type : a.type};
   const Operand* query = site.find(Role::query);  // none in the first sketch
   for (size_t b = 0; query != nullptr && b < a.batch_rank; ++b) out.batch *= usual(query->layout.dims[b]);
   return out;

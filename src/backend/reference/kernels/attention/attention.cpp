@@ -23,6 +23,7 @@ void attention_offers(const Site& site, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
   if (a->batch_rank + 2 > kernels::max_rank) return out.refusals.push_back({"softmax", Obstacle::types, "too many axes"});
+  if (site.find(Role::scale) != nullptr) return out.refusals.push_back({"softmax", Obstacle::types, "keys have scales, by which it does not multiply"});
   out.offers.push_back({.implementation = "softmax", .emit = [a, &site] { return emit_attention(*a, site); }});
 }
 

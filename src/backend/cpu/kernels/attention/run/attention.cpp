@@ -29,9 +29,9 @@ Resolved resolve(const Call& call) {
   p->v_bytes = bytes(keys * p->e_width + tuning::read_beyond);
   p->s_bytes = bytes(p->query_block * p->s_row);
   p->o_bytes = bytes(p->query_block * p->e_width);
-  p->state_bytes = bytes(3 * p->query_block + p->t_width);
+  p->state_bytes = bytes(3 * p->query_block + 2 * p->t_width);
   p->per_worker = p->q_bytes + p->k_bytes + p->v_bytes + p->s_bytes + p->o_bytes + p->state_bytes + q.mask_bytes;
-  const double cost = cost_by_blocks({q.batch, q.s, q.t, q.d, q.e, q.type}, backend::cpu::machine());
+  const double cost = cost_by_blocks({q.batch, q.s, q.t, q.d, q.e, q.key_type}, backend::cpu::machine());
   return {static_cast<size_t>(workers) * p->per_worker, p, cost};
 }
 
@@ -39,7 +39,8 @@ Resolved resolve(const Call& call) {
 
 double cost_by_blocks(const Sizes& q, const Machine& m) {
   const double s = static_cast<double>(q.s), t = static_cast<double>(q.t), width = static_cast<double>(q.d + q.e), wide = q.type == ir::DType::f64 ? 2 : 1;
-  const double blocks = std::ceil(s / static_cast<double>(tuning::query_block)), element = q.type == ir::DType::f32 ? tuning::ns_of_packed_element : tuning::ns_of_converted_element;
+  const double blocks = std::ceil(s / static_cast<double>(tuning::query_block)),
+               element = q.type == ir::DType::f32 ? tuning::ns_of_packed_element : tuning::ns_of_converted_element;
   return static_cast<double>(q.batch) * t * (blocks * width * element + s * wide * (width / m.f32 + tuning::ns_of_weight));
 }
 
@@ -49,7 +50,8 @@ namespace {
 
 void run_attention(const Call& call) {
   using namespace attention;
-  static_cast<const by_blocks::Plan*>(call.prepared)->problem.type == ir::DType::f64 ? by_blocks::run_tasks<double, attention::Operands>(call) : by_blocks::run_tasks<float, attention::Operands>(call);
+  static_cast<const by_blocks::Plan*>(call.prepared)->problem.type == ir::DType::f64 ? by_blocks::run_tasks<double, attention::Operands>(call)
+                                                                                     : by_blocks::run_tasks<float, attention::Operands>(call);
 }
 
 }  // namespace

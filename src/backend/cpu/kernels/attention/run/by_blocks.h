@@ -46,6 +46,7 @@ class Task {
     total_ = largest_ + p.query_block;
     keep_ = total_ + p.query_block;
     bias_ = keep_ + p.query_block;
+    scales_ = bias_ + p.t_width;
     mask_scratch_ = at;
   }
 
@@ -70,8 +71,10 @@ class Task {
       if (c_.causal) t1 = std::min(t1, x_.first + s1);
       keys(t0, t1);
       scores(rows, t1 - t0);
+      by_scales(1, rows, t0, t1 - t0);
       apply_mask(s0, rows, t0, t1 - t0);
       softmax(s0, rows, t0, t1 - t0, started);
+      by_scales(2, rows, t0, t1 - t0);
       values(t0, t1);
       product(rows, t1 - t0, !started);
       started = true;
@@ -121,7 +124,7 @@ class Task {
         T line[tuning::line_elements];
         for (int64_t d0 = 0; d0 < p_.d; d0 += tuning::line_elements) {
           const int64_t n = std::min<int64_t>(tuning::line_elements, p_.d - d0);
-          block_.load(x.dtype, line, x_.address(1, t + i) + d0 * column * element, column, n);
+          convert(x.dtype, line, x_.address(1, t + i) + d0 * column * element, column, n);
           block_.transpose_elements(sizeof(T), panel + d0 * width + i, width, line, n, 1, n);
         }
       }
@@ -153,7 +156,7 @@ class Task {
       for (int64_t e = 0; e < plan_.e_width; e += width) {
         T* to = v_ + e * count + (t - t0) * width;
         const int64_t n = std::clamp<int64_t>(p_.e - e, 0, width);
-        block_.load(x.dtype, to, row + e * stride * size, stride, n);
+        convert(x.dtype, to, row + e * stride * size, stride, n);
         std::fill(to + n, to + width, T(0));
       }
     }
@@ -173,6 +176,24 @@ class Task {
   void scores(int64_t rows, int64_t n) { tiles(q_, p_.d, k_, p_.d, s_, plan_.s_row, rows, round_up(n, columns_), true); }
   void product(int64_t rows, int64_t n, bool first) { tiles(s_, plan_.s_row, v_, n, o_, plan_.e_width, rows, plan_.e_width, first); }
 
+  // A row of keys is its numbers times its scale, so a score is: and so is a weight, of a row of values.
+  void by_scales(size_t k, int64_t rows, int64_t t0, int64_t n) {
+    if (!c_.scaled) return;
+    x_.read_scales(k, t0, scales_, n);
+    for (int64_t i = 0; i < rows; ++i) Scores<T>::apply(ir::Op::mul, s_ + i * plan_.s_row, scales_, n);
+  }
+
+  // Elements of a row of keys or values as numbers; an integer is one.
+  void convert(DType type, T* to, const std::byte* from, int64_t stride, int64_t n) {
+    if (type != DType::i8) return block_.load(type, to, from, stride, n);
+    std::byte bytes[tuning::line_elements];
+    for (int64_t done = 0, count = 0; done < n; done += count) {
+      count = std::min<int64_t>(n - done, tuning::line_elements);
+      block_.load(type, bytes, from + done * stride, stride, count);
+      block_.cast(Class::i8, sizeof(T) == 8 ? DType::f64 : DType::f32, to + done, {bytes, false}, count);
+    }
+  }
+
   void apply_mask(int64_t s0, int64_t rows, int64_t t0, int64_t n) {
     if (!p_.has_mask || n == 0) return;
     Evaluator evaluator(p_.mask, mask_operands(call_.operands, c_.optional()), mask_scratch_);
@@ -183,7 +204,7 @@ class Task {
       x_.at[c_.batch_rank] = s0;
       for (int64_t j = 0; j < n; j += step) evaluator.segment(x_.at, t0 + j, std::min(step, n - j), bias_ + j, bias_ + j);
       if (std::all_of(bias_, bias_ + n, [](T b) { return b == 0; })) return;
-      for (int64_t i = 0; i < rows; ++i) Scores<T>::add(s_ + i * plan_.s_row, bias_, n);
+      for (int64_t i = 0; i < rows; ++i) Scores<T>::apply(ir::Op::add, s_ + i * plan_.s_row, bias_, n);
       return;
     }
     for (int64_t i = 0; i < rows; ++i) {
@@ -219,7 +240,7 @@ class Task {
   const BlockOps& block_;
   const int64_t columns_;
   const TileOps::Tiles& tiles_;
-  T *q_, *k_, *v_, *s_, *o_, *largest_, *total_, *keep_, *bias_;
+  T *q_, *k_, *v_, *s_, *o_, *largest_, *total_, *keep_, *bias_, *scales_;
   std::byte* mask_scratch_;
 };
 

@@ -16,18 +16,20 @@ using ir::DType;
 
 namespace {
 
-std::shared_ptr<const void> loaded(std::span<const std::byte> bytes, size_t operands, size_t sizes, bool paged) {
+std::shared_ptr<const void> loaded(std::span<const std::byte> bytes, size_t operands, size_t sizes, bool paged, bool scaled) {
   AttentionArgs args = parse_attention(bytes);
-  const size_t others = attention_roles.size() + args.filled + paged + 1;
+  const size_t others = attention_roles.size() + args.filled + paged + 2 * size_t{scaled} + 1;
   if (operands < others || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
   c->filled = args.filled;
   c->paged = paged;
+  c->scaled = scaled;
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
-  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0) || (paged && !c->filled)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0) || (paged && !c->filled))
+    fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
     c->mask = load_program(args.mask, operands - others, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
@@ -47,13 +49,27 @@ void check_pages(const Call& call, const Constants& c, Problem& p) {
                     !__builtin_mul_overflow(p.page, table.dims[1], &keys) && keys == p.t;
   if (!fits) fail(Code::format, "attention: the block table does not fit the pages");
   p.page_bits = std::countr_zero(static_cast<uint64_t>(p.page));
-  if (p.page % tuning::rows_of_group != 0 || !std::has_single_bit(static_cast<uint64_t>(p.page)) || call.operands[0].dtype == DType::f64) fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
+  if (p.page % tuning::rows_of_group != 0 || !std::has_single_bit(static_cast<uint64_t>(p.page)) || call.operands[0].dtype == DType::f64)
+    fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
+  const bool known = c.scaled ? k.dtype == DType::i8 : ir::is_float(k.dtype) && k.dtype != DType::f64;
+  if (!known || v.dtype != k.dtype) fail(Code::format, "attention: pages of {} and {}", ir::name_of(k.dtype), ir::name_of(v.dtype));
+}
+
+// A number for each row of the pages of keys, and of values.
+void check_scales(const Call& call, const Constants& c) {
+  for (size_t i : {0, 1}) {
+    const TensorRef &x = call.operands[call.operands.size() - 5 + i], &rows = call.operands[1 + i];
+    bool fits = x.rank == rows.rank && ir::is_float(x.dtype) && x.dtype != DType::f64 && x.dims[c.batch_rank + 1] == 1;
+    for (int axis = 0; fits && axis <= c.batch_rank; ++axis) fits = x.dims[axis] == rows.dims[axis];
+    if (!fits) fail(Code::format, "attention: the scales do not fit the pages");
+  }
 }
 
 }  // namespace
 
-std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, false); }
-std::shared_ptr<const void> load_paged(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, true); }
+std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, false, false); }
+std::shared_ptr<const void> load_paged(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, true, false); }
+std::shared_ptr<const void> load_scaled(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, true, true); }
 
 Problem checked(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
@@ -68,13 +84,13 @@ Problem checked(const Call& call) {
     if (x->rank != c.batch_rank + 2) fail(Code::format, "attention: an operand has rank {}", x->rank);
   }
   if (c.paged) check_pages(call, c, p);
+  if (c.scaled) check_scales(call, c);
   const int64_t together = c.paged ? p.page : p.t, want[4][2] = {{p.s, p.d}, {together, p.d}, {together, p.e}, {p.s, p.e}};
   for (int k = 0; k < 4; ++k) {
     const TensorRef& x = *parts[k];
     const bool in_pages = c.paged && (k == 1 || k == 2);
-    if ( x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1])
-      fail(Code::format, "attention: operand {} does not have its sizes", k);
-    if (x.dtype != parts[0]->dtype) fail(Code::format, "attention: operands of several dtypes");
+    if (x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1]) fail(Code::format, "attention: operand {} does not have its sizes", k);
+    if (!in_pages && x.dtype != parts[0]->dtype) fail(Code::format, "attention: operands of several dtypes");
     for (int b = in_pages ? 1 : 0; b < c.batch_rank; ++b) {
       if (x.dims[b] != parts[0]->dims[b]) fail(Code::format, "attention: operands of several batch sizes");
     }
@@ -85,6 +101,7 @@ Problem checked(const Call& call) {
   }
   if (c.filled) check_filled("attention", call.operands[call.operands.size() - 2], parts[0]->dims[0]);
   p.type = parts[0]->dtype;
+  p.key_type = parts[1]->dtype;
   if (!ir::is_float(p.type)) fail(Code::format, "attention: dtype {}", ir::name_of(p.type));
   if (!c.mask) return p;
   const bool wide = p.type == DType::f64;
@@ -133,7 +150,8 @@ void PagedOperands::go_to(int64_t batch, int64_t) {
     first = keys - p_.s;
     const int64_t pages = operand(1).dims[0];
     for (int64_t row = 0; row < keys; row += p_.page) {
-      if (const int64_t page = page_of(row); page < 0 || page >= pages) fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", page, pages);
+      if (const int64_t page = page_of(row); page < 0 || page >= pages)
+        fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", page, pages);
     }
   }
   batch_ = batch;
@@ -172,14 +190,14 @@ void Scores<double>::scale_rows(double* to, int64_t to_row, const double* from, 
 }
 
 template <>
-void Scores<float>::add(float* to, const float* x, int64_t n) {
+void Scores<float>::apply(ir::Op op, float* to, const float* x, int64_t n) {
   const BlockArgument in[] = {{to, false}, {x, false}};
-  block_ops().map_f32(ir::Op::add, to, in, n);
+  block_ops().map_f32(op, to, in, n);
 }
 template <>
-void Scores<double>::add(double* to, const double* x, int64_t n) {
+void Scores<double>::apply(ir::Op op, double* to, const double* x, int64_t n) {
   const BlockArgument in[] = {{to, false}, {x, false}};
-  block_ops().map_f64(ir::Op::add, to, in, n);
+  block_ops().map_f64(op, to, in, n);
 }
 
 template <>

@@ -21,10 +21,10 @@ Resolved resolve(const Call& call) {
   const Problem& q = p->problem;
   auto padded = [](int64_t n) { return (n + 15) / 16 * 16; };
   p->query = padded(q.d), p->scores = padded(std::min(q.t, tuning::key_block)), p->sums = padded(q.e);
-  p->per_worker = static_cast<size_t>(p->query + p->scores + p->sums) * (q.type == DType::f64 ? 8 : 4) + q.mask_bytes;
+  p->per_worker = static_cast<size_t>(p->query + 2 * p->scores + p->sums) * (q.type == DType::f64 ? 8 : 4) + q.mask_bytes;
   auto has_gaps = [&](size_t k) { return call.operands[k].dims[c.batch_rank + 1] > 1 && call.operands[k].strides[c.batch_rank + 1] != 1; };
   const bool refused = c.in_order || has_gaps(1) || has_gaps(2);
-  const double cost = attention::cost_by_queries({q.batch, q.s, q.t, q.d, q.e, q.type}, backend::cpu::machine());
+  const double cost = attention::cost_by_queries({q.batch, q.s, q.t, q.d, q.e, q.key_type}, backend::cpu::machine());
   return {static_cast<size_t>(call.workers->count()) * p->per_worker, p, refused ? std::numeric_limits<double>::infinity() : cost};
 }
 

@@ -16,7 +16,7 @@ using attention::Scores;
 struct Plan {
   Problem problem;
   size_t per_worker;
-  // Elements of a worker's scratch: a query, scores, sums.
+  // Elements of a worker's scratch: a query, scores, scales (as many), sums.
   int64_t query, scores, sums;
 };
 
@@ -32,7 +32,8 @@ class Task {
     auto* at = reinterpret_cast<T*>(call.scratch + static_cast<size_t>(worker) * p.per_worker);
     query_ = at;
     scores_ = query_ + p.query;
-    sums_ = scores_ + p.scores;
+    scales_ = scores_ + p.scores;
+    sums_ = scales_ + p.scores;
     mask_scratch_ = reinterpret_cast<std::byte*>(sums_ + p.sums);
   }
 
@@ -47,8 +48,10 @@ class Task {
     for (int64_t t0 = 0; t0 < keys; t0 += tuning::key_block) {
       const int64_t n = std::min(keys - t0, tuning::key_block);
       in_pieces(t0, n, [&](int64_t j, int64_t count) { query_ops().scores(rows(1, t0 + j, count), scores_ + j, query_, p_.d); });
+      by_scales(1, t0, n);
       apply_mask(s, t0, n);
       Scores<T>::softmax_rows(scores_, n, 1, n, &largest, &total, &keep);
+      by_scales(2, t0, n);
       in_pieces(t0, n, [&](int64_t j, int64_t count) { query_ops().sums(rows(2, t0 + j, count), sums_, scores_ + j, j == 0 ? static_cast<double>(keep) : 1.0, p_.e); });
     }
     const T share = 1 / total;
@@ -61,12 +64,19 @@ class Task {
   }
 
  private:
-  KeyRows rows(size_t operand, int64_t first, int64_t count) const { return {p_.type, x_.address(operand, first), x_.row_stride(operand), count}; }
+  KeyRows rows(size_t operand, int64_t first, int64_t count) const { return {p_.key_type, x_.address(operand, first), x_.row_stride(operand), count}; }
 
   // Calls f(j, count) for the keys from t0 + j on that lie one after the other.
   template <class F>
   void in_pieces(int64_t t0, int64_t n, F f) const {
     for (int64_t j = 0, count = 0; j < n; j += count) f(j, count = x_.together(t0 + j, t0 + n));
+  }
+
+  // by_blocks.h: by_scales
+  void by_scales(size_t k, int64_t t0, int64_t n) {
+    if (!c_.scaled) return;
+    x_.read_scales(k, t0, scales_, n);
+    Scores<T>::apply(ir::Op::mul, scores_, scales_, n);
   }
 
   void apply_mask(int64_t s, int64_t t0, int64_t n) {
@@ -81,7 +91,7 @@ class Task {
   const Constants& c_;
   const Problem& p_;
   Rows x_;
-  T *query_, *scores_, *sums_;
+  T *query_, *scores_, *scales_, *sums_;
   std::byte* mask_scratch_;
 };
 
