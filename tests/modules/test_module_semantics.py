@@ -3,12 +3,12 @@
 import copy
 import io
 import pickle
-import subprocess
 import sys
 import threading
 import weakref
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -336,7 +336,7 @@ except RuntimeError as problem:
     assert "the engine of this plan tensor is not loaded in this process" in str(problem), problem
     print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "m.pt2"], capture_output=True, text=True)
+    done = fresh.run(code, tmp_path / "m.pt2")
     assert done.stdout == "refused\n", done.stderr[-3000:]
 
 

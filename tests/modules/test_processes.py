@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import fresh
 import pytest
 
 SECONDS = 240  # of one program; a child has 30
@@ -13,8 +14,8 @@ SECONDS = 240  # of one program; a child has 30
 ALL = bool(os.environ.get("INGOT_TEST_ALL"))
 
 
-def run(code, *arguments, seconds=SECONDS, **environment):
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env={**os.environ, "OMP_NUM_THREADS": "2", **environment}, capture_output=True, text=True, timeout=seconds)
+def run(code, *arguments, seconds=SECONDS):
+    done = fresh.run(code, *arguments, env={**os.environ, "OMP_NUM_THREADS": "2"}, timeout=seconds)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
@@ -64,8 +65,8 @@ numpy.save(sys.argv[1] + "/y.npy", compiled(x).numpy())
 
 
 def test_without_torch(files):
-    """The engine's own threads."""
-    run(CHILD + """
+    """The engine's own threads, in a Python that has never imported torch."""
+    code = CHILD + """
 import numpy, ingot
 assert "torch" not in sys.modules
 session = ingot.load_engine(sys.argv[1] + "/m.ingot", threads=3).session()
@@ -84,7 +85,9 @@ def anew():
     return numpy.allclose(ingot.load_engine(sys.argv[1] + "/m.ingot").session().run(x)[0], y, atol=1e-6)
 in_child(anew)
 assert right()
-""", files)  # fmt: skip
+"""
+    done = subprocess.run([sys.executable, "-c", code, files], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 WAYS = {

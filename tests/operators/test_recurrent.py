@@ -2,10 +2,10 @@
 
 import copy
 import functools
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -407,7 +407,7 @@ def test_importing_ingot_changes_nothing_of_dynamo():
         "from torch._dynamo.variables.builder import VariableBuilder\n"
         "assert VariableBuilder.wrap_module.__module__ == 'torch._dynamo.variables.builder' and not hasattr(VariableBuilder.wrap_module, '__wrapped__')"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh.run(code, check=True)
 
 
 def test_packed_sequences_run_as_before():
