@@ -99,6 +99,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("way", COPIES)
+@pytest.mark.one_in(3)
 def test_copies_are_refused(pair, way):
     if pair.kind == "all in torch":  # torch can copy a module that torch runs as a whole
         if way in ("deepcopy", "in a model"):
@@ -150,6 +151,7 @@ def test_training_is_refused(pair):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.one_in(2)
 def test_modes_of_torch(pair, mode):
     with mode():
         pair.check()

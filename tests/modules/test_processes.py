@@ -266,21 +266,21 @@ else:
 
 def test_a_long_build_ends_soon():
     """The build is not waited for: between two passes it looks."""
-    run(INTERRUPTED + """
+    run(f"SECONDS = {SECONDS}\n" + INTERRUPTED + """
 from ingot.engine import _library
-stages, begin = [], time.perf_counter()
+stages = []
 program = torch.export.export(large, (tokens,))
 real = _library.Model.compile
 def told(self, values, progress=None):
     def slow(stage, fraction):
         stages.append(stage)
+        if len(stages) == 3:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
         time.sleep(0.2)
     return real(self, values, slow)
 _library.Model.compile = told
-begin = time.perf_counter()
-assert after(2, lambda: ingot.compile(program))
-assert time.perf_counter() - begin < 4 and 2 < len(stages) < 25, stages
-del stages[:]
+assert after(SECONDS, lambda: ingot.compile(program))
+assert 3 <= len(stages) <= 8, stages  # on a busy machine the signal comes later
 _library.Model.compile = real
 assert torch.allclose(ingot.compile(program)(tokens), large(tokens), atol=1e-4)
 """)  # fmt: skip

@@ -48,7 +48,7 @@ def compared(layer, inputs, module=None, **options):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", LAYERS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_layers(kind, form):
     torch.manual_seed(0)
     make, options = LAYERS[kind]
@@ -120,7 +120,7 @@ def compared_at_all_steps(compiled, layer, batch_first, state=lambda batch: ()):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", LAYERS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_an_open_number_of_steps(kind, form):
     torch.manual_seed(6)
     make, options = LAYERS[kind]
