@@ -25,7 +25,7 @@ build: setup $(BUILD)/build.ninja ## build the libraries, the command line and t
 
 check: build lint ## run before every commit: unit tests, small models (minutes)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
-	@$(PYTHON) -m pytest -q -n 2 --durations=40 --durations-min=5 tests
+	@$(PYTHON) -m pytest -q -n 2 --dist worksteal --durations=40 --durations-min=5 tests
 
 test: check ## the same as check; works from a clean clone
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
+import fresh
 import pytest
 import torch
 
@@ -33,7 +33,7 @@ def measured(tmp_path_factory):
 
 def built(folder, machine, path):
     """The provenance of a plan, its bytes, and what was said."""
-    done = subprocess.run([sys.executable, "-c", BUILD, machine, str(path)], env={**os.environ, "INGOT_CACHE_DIR": str(folder)}, capture_output=True, text=True, check=True)
+    done = fresh.run(BUILD, machine, path, env={**os.environ, "INGOT_CACHE_DIR": str(folder)}, check=True)
     return json.loads(done.stdout), path.read_bytes(), done.stderr
 
 
@@ -82,7 +82,7 @@ def test_other_values_are_refused():
 
 def test_an_offer_that_does_not_exist_is_reported(tmp_path):
     env = {**os.environ, "INGOT_OFFER": "matmull"}
-    done = subprocess.run([sys.executable, "-c", BUILD, "table", str(tmp_path / "a.ingot")], env=env, capture_output=True, text=True, check=True)
+    done = fresh.run(BUILD, "table", tmp_path / "a.ingot", env=env, check=True)
     assert "INGOT_OFFER=matmull chooses nothing" in done.stderr and "name one that does: conv_tiles, matmul" in done.stderr
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -251,7 +252,7 @@ for _ in range(2):
     module = ingot.compile(net, inputs=[torch.ones(1, 8)], min_block_size=1, cache="readwrite", cache_dir={str(folder)!r})
     torch.testing.assert_close(module(torch.ones(1, 8)), net(torch.ones(1, 8)))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = fresh.run(program)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("plans are not cached") == 1 and entries(folder) == []
 
@@ -262,7 +263,9 @@ def _build_in_a_process(folder):
 
 
 def test_processes_at_once(folder):
-    with concurrent.futures.ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "torch.export", "torch._dynamo"])
+    with concurrent.futures.ProcessPoolExecutor(4, context) as pool:
         assert all(pool.map(_build_in_a_process, [folder] * 4))
     assert len(entries(folder)) == 1
 

@@ -15,6 +15,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("door", ["compile", "torch.compile"])
+@pytest.mark.one_in(4)
 def test_open_sizes(name, door, no_gradients):
     torch._dynamo.reset()
     function = FUNCTIONS[name]
@@ -33,6 +34,7 @@ def test_open_sizes(name, door, no_gradients):
 @pytest.mark.parametrize("with_replacement", [False, True])
 @pytest.mark.parametrize("r", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.one_in(6)
 def test_combinations(size, r, with_replacement, no_gradients):
     """torch's own code selects by a mask, whose size it cannot know."""
     model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.combinations(x * 2, r, with_replacement)})()

@@ -115,6 +115,7 @@ class Refusing(torch.nn.Module):
 
 @pytest.mark.parametrize("value, said", [(-1, "'out of range'"), (100, "'out of range'"), (50, "raise ValueError(message)"), (0.5, "only {total}"), (80, "'large'")])
 @pytest.mark.parametrize("saved", [False, True], ids=["compiled", "saved"])
+@pytest.mark.one_in(2)
 def test_branches_that_only_raise(value, said, saved, tmp_path):
     model, good = Refusing(), torch.full((2, 4), 2.0)
     compiled = ingot.compile(model, inputs=[good])

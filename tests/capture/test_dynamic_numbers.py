@@ -84,6 +84,7 @@ BY_NUMBERS = {
 
 
 @pytest.mark.parametrize("function", BY_NUMBERS.values(), ids=BY_NUMBERS)
+@pytest.mark.one_in(3)
 def test_places_of_either_sign(function):
     torch._dynamo.reset()
     compiled, x = torch.compile(function, backend="ingot", options={"fallback": "error"}, dynamic=True), torch.randn(6, 8)

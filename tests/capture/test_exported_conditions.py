@@ -62,6 +62,7 @@ def agrees(run, program, at=HERE):
 
 @pytest.mark.parametrize("torch_runs", [(), ("aten.relu.default",), ("aten.relu.default", "aten.add.Tensor", "aten.sum.default")], ids=["engine", "mixed", "torch"])
 @pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.one_in(2)
 def test_exported(question, torch_runs):
     program = exported(question)
     agrees(ingot.compile(program, torch_executed_ops=list(torch_runs), min_block_size=1), program)

@@ -170,6 +170,7 @@ def test_vmap(ahead):
 
 
 @pytest.mark.parametrize("transform", ["grad", "jacrev", "vjp", "jvp", "jacfwd", "dual"])
+@pytest.mark.one_in(2)
 def test_derivatives(ahead, transform):
     x = torch.randn(2, 4)
 

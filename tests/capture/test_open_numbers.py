@@ -45,6 +45,7 @@ def same(ours, theirs):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.one_in(6)
 def test_ahead_of_time(name):
     function = FUNCTIONS[name]
     compiled = ingot.compile(of(function), inputs=[ingot.Input(min_shape=(1, 1), opt_shape=(5, 4), max_shape=(20, 9))], fallback="error")
@@ -54,6 +55,7 @@ def test_ahead_of_time(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.one_in(6)
 def test_torch_compile(name, no_gradients):
     torch._dynamo.reset()
     function, reports = FUNCTIONS[name], []

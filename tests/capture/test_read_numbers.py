@@ -52,6 +52,7 @@ def close(got, eager):
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.one_in(2)
 def test_ahead_of_time(name, is_open):
     kind, in_torch = MODELS[name]
     model = kind().eval()

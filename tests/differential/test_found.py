@@ -34,6 +34,7 @@ LAYOUTS = {"dense": lambda: torch.arange(12.0).view(3, 4), "every other column":
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.one_in(3)
 def test_found(program, layout, way):
     model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: program(x)})()
     mine, theirs = LAYOUTS[layout](), LAYOUTS[layout]()
@@ -112,6 +113,7 @@ STRIDES = {
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("name", STRIDES)
+@pytest.mark.one_in(3)
 def test_strides_that_torch_records_wrongly(name, way):
     model, call = compiled(STRIDES[name], TRANSPOSED.clone(), way=way)
     with torch.no_grad():
@@ -288,6 +290,7 @@ def test_reductions_of_a_scalar_inside_those_of_a_row():
     ],
     ids=["type_as", "dropout in evaluation", "dropout of nothing", "expand of no axis", "part of an expand", "broadcast_to, transposed"],
 )
+@pytest.mark.one_in(2)
 def test_writes_through_what_is_the_operand_itself(write, way):
     """Infinities stay infinities: writes are not undone by additions."""
     x = torch.tensor([[torch.inf, 1.5], [-0.5, 3e38]])
@@ -326,6 +329,7 @@ def test_upsampling_in_two_dimensions_looks_at_sizes_first(sizes, scales):
 @pytest.mark.parametrize("sizes", [(3,), (3, 3), (3, 4), (3, 3, 3), (7, 5), (2, 2, 3)])
 @pytest.mark.parametrize("scale", [0.9, 1.3, 1.5, 2.1])
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.one_in(2)
 def test_upsampling_by_a_scale_that_keeps_some_sizes(mode, scale, sizes):
     x = torch.arange(float(math.prod(sizes))).view(1, 1, *sizes)
     model, call = compiled(lambda x: torch.nn.functional.interpolate(x, scale_factor=scale, mode=mode), x)
@@ -353,7 +357,7 @@ HIDDEN = {
 @pytest.mark.parametrize("way", ["compile", "dynamic", "torch.compile", "program of a file"])
 @pytest.mark.parametrize("through", ["view", "base", "input"])
 @pytest.mark.parametrize("view", HIDDEN)
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 def test_writes_that_hidden_views_see(view, through, way, tmp_path):
     def forward(self, x):
         y = x if through == "input" else x.ceil()
@@ -449,6 +453,7 @@ def test_result_and_a_view_of_it_that_was_written(way):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.one_in(2)
 def test_batch_norm_of_half_precision_beside_a_write(dtype, training):
     """torch's graph records wrong types for the running statistics of a step."""
 
@@ -652,6 +657,7 @@ def squeezed_scalar(x):
 @pytest.mark.parametrize("view", [False, True], ids=["own", "view"])
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("program", [turned, turned_and_scaled, squeezed_scalar], ids=lambda p: p.__name__)
+@pytest.mark.one_in(2)
 def test_axes_changed_in_place(program, way, view):
     """Also for an example that is a view: the inputs of calls need not be views."""
     def given():

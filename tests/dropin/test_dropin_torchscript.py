@@ -2,9 +2,8 @@
 
 import io
 import math
-import subprocess
-import sys
 
+import fresh
 import pytest
 import torch
 import torch.utils._pytree as pytree
@@ -135,7 +134,7 @@ def test_a_fresh_process(tmp_path):
     load = {"torch.jit.load": "import torch, ingot; script = torch.jit.load(path)", "torch_tensorrt.load": "import torch, ingot.torch_tensorrt as t; script = t.load(path)"}
     for name, text in load.items():
         text = f"path = {str(path)!r}; {text}; args, kwargs = torch.load({str(tmp_path / 'call.pt')!r}); torch.save(script(*args, **kwargs), {str(tmp_path / name)!r})"
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True)
+        done = fresh.run(text, warnings=False)
         assert done.returncode == 0, done.stderr
         for a, b in zip(pytree.tree_leaves(torch.load(tmp_path / name)), pytree.tree_leaves(made(*args, **kwargs))):
             assert a == b if isinstance(a, int) else torch.equal(a, b)
@@ -156,7 +155,7 @@ def test_on_a_gpu(tmp_path):
 
 def test_without_the_library(tmp_path):
     torch_tensorrt.save(torch_tensorrt.compile(Small(), inputs=[ROWS], **ONE), tmp_path / "model.ts", output_format="torchscript")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import torch; torch.jit.load({str(tmp_path / 'model.ts')!r})"], capture_output=True, text=True)
+    done = fresh.run(f"import torch; torch.jit.load({str(tmp_path / 'model.ts')!r})", warnings=False)
     assert done.returncode != 0 and "Unknown builtin op: ingot::call" in done.stderr
 
 

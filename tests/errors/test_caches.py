@@ -1,9 +1,8 @@
 """Caches hold only what this user can have written. Another folder or file is not used, which is logged once, and the build continues without it."""
 
 import os
-import subprocess
-import sys
 
+import fresh
 import pytest
 
 BUILD = """
@@ -15,7 +14,7 @@ for width in (3, 5):
 
 def build(cache, **options):
     environment = {**os.environ, "INGOT_CACHE_DIR": str(cache)}
-    done = subprocess.run([sys.executable, "-c", BUILD.replace("{options}", repr(options))], env=environment, capture_output=True, text=True, timeout=300)
+    done = fresh.run(BUILD.replace("{options}", repr(options)), env=environment)
     if "NVRTC" in done.stderr and "was not found" in done.stderr:
         pytest.skip("NVRTC is not installed")
     assert done.returncode == 0, done.stderr

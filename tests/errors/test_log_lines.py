@@ -1,9 +1,9 @@
 """Who hears what ingot has to say: logging if a program set it up, else standard error, each line with the name in front."""
 
 import os
-import subprocess
 import sys
 
+import fresh
 import pytest
 import torch
 
@@ -26,7 +26,7 @@ WARNING = "1 of 2 operators run in torch (aten.special_airy_ai.default); print(c
 
 def said(setup, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("INGOT_LOG")}
-    done = subprocess.run([sys.executable, "-P", "-c", PROGRAM.format(setup=setup)], capture_output=True, text=True, env={**clean, **environment})
+    done = fresh.run(PROGRAM.format(setup=setup), env={**clean, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr.splitlines()
 

@@ -6,6 +6,7 @@ import sys
 from collections import UserDict
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -204,7 +205,7 @@ try:
 except ingot.UnsupportedError as problem:
     print(problem)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    done = fresh.run(program, cwd=tmp_path, warnings=False)
     first, message, remedy = done.stdout.splitlines()
     assert first == "cuda:sm_75" and "does not compile for sm_70: it knows sm_75 to" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
 

@@ -12,6 +12,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -248,7 +249,7 @@ def test_a_file_that_is_cut_off_while_it_is_loaded(tmp_path):
     big = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64)).eval()
     module = ingot.compile(big, inputs=[torch.ones(3, 64)])
     ingot.save(module, tmp_path / "x.ingot")
-    done = subprocess.run([sys.executable, "-c", FOLLOWED, tmp_path / "x.ingot"], capture_output=True, text=True)
+    done = fresh.run(FOLLOWED, tmp_path / "x.ingot")
     assert done.stdout == "well\n", done.stderr
     # If ingot.save replaces a mapped file, the processes that mapped it see no change.
     loaded, x = ingot.load(tmp_path / "x.ingot"), torch.ones(3, 64)

@@ -20,6 +20,7 @@ def refused(model, said):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["CodeGen", "Bloom", "Mpt"])
+@pytest.mark.one_in(3)
 def test_without_its_mask_a_model_is_refused(name, dtype, monkeypatch):
     """Random models of two layers say the same next token for long even so."""
     model = small(name).to(dtype)

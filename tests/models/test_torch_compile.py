@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -314,7 +314,7 @@ def test_ahead_of_time(name, dynamic):
 
 REFUSED = """
 import sys
-sys.path[:0] = [{here!r}]
+sys.path[:0] = {folders!r}
 from test_torch_compile import FAMILIES, both_texts, ingot
 try:
     ingot.compile(FAMILIES["t5"].model(), kwarg_inputs=both_texts(2, 9))
@@ -326,7 +326,7 @@ except ingot.UnsupportedError as error:
 def test_refused_by_export():
     """torch.export has no name for the cache of an encoder and a decoder. The error says so, and both of its remedies work (test_ahead_of_time, test_second_size).
     In a process of its own: transformers' exporters give torch such a name, for the rest of the process."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", REFUSED.format(here=str(Path(__file__).parent))], capture_output=True, text=True)
+    done = fresh.run(REFUSED.format(folders=[str(folder) for folder in Path(__file__).parents[:2]]), warnings=False)
     assert "use_cache=False" in done.stdout and "torch.compile(model, backend=" in done.stdout, done.stdout + done.stderr
 
 

@@ -3,12 +3,12 @@
 import copy
 import io
 import pickle
-import subprocess
 import sys
 import threading
 import weakref
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -99,6 +99,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("way", COPIES)
+@pytest.mark.one_in(3)
 def test_copies_are_refused(pair, way):
     if pair.kind == "all in torch":  # torch can copy a module that torch runs as a whole
         if way in ("deepcopy", "in a model"):
@@ -150,6 +151,7 @@ def test_training_is_refused(pair):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.one_in(2)
 def test_modes_of_torch(pair, mode):
     with mode():
         pair.check()
@@ -336,7 +338,7 @@ except RuntimeError as problem:
     assert "the engine of this plan tensor is not loaded in this process" in str(problem), problem
     print("refused")
 """
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "m.pt2"], capture_output=True, text=True)
+    done = fresh.run(code, tmp_path / "m.pt2")
     assert done.stdout == "refused\n", done.stderr[-3000:]
 
 

@@ -127,6 +127,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("through", [False, True], ids=["on the model", "through the module"])
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.one_in(2)
 def test_changes_inside_a_layer(change, through):
     class Layer(torch.nn.Module):
         def __init__(self):

@@ -1,12 +1,12 @@
 """The number of threads given at compile time applies to calls through torch, and threads compile side by side."""
 
 import concurrent.futures
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -89,7 +89,7 @@ go_on.set()
 thread.join()
 assert done[0] and os.waitstatus_to_exitcode(done[1]) == 7, done
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    done = fresh.run(program, warnings=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -184,5 +184,5 @@ print(wrong[:3] or "right", min(len(runs), 10), min(changes, 10))
 @pytest.mark.parametrize("way", ["given", "the model's own", "exported", "beside torch"])
 def test_values_are_replaced_while_other_threads_run(way):
     """A call reads the values of one change, and none that was freed. (Before calls from torch were waited for, 1 of 130 calls read other memory.)"""
-    done = subprocess.run([sys.executable, "-c", REPLACED, way], capture_output=True, text=True)
+    done = fresh.run(REPLACED, way)
     assert (done.returncode, done.stdout) == (0, "right 10 10\n"), done.stdout + done.stderr

@@ -165,6 +165,7 @@ def no_grad():
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.one_in(5)
 def test_program_is_what_it_says(program):
     first, changed, aliases = history(program)
     again, *_ = history(program)
@@ -202,6 +203,7 @@ def compile_ahead(program, model, varying=False):
 
 
 @pytest.mark.parametrize("program, way, varying", WAYS)
+@pytest.mark.one_in(6)
 def test_equals_eager(program, way, varying):
     model = program.model()
     if way == "torch.compile":

@@ -172,7 +172,7 @@ class Composites(torch.nn.Module):
 
 
 @WAYS
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("around", [None, True, False])
 @pytest.mark.parametrize("regions", [(), (True,), (False,), (True, False), (False, True)], ids=str)
 def test_parts_of_composites_are_cast(way, around, regions):

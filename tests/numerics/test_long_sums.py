@@ -31,6 +31,7 @@ def check(module, x):
 @pytest.mark.parametrize("columns", [64, 70, 8], ids=["whole-panels", "part-of-a-panel", "few-columns"])
 @pytest.mark.parametrize("rows", [1, 2, 16, 100])
 @pytest.mark.parametrize("terms", [512, 8192])
+@pytest.mark.one_in(2)
 def test_linear(terms, rows, columns):
     torch.manual_seed(0)
     check(torch.nn.Linear(terms, columns), torch.randn(rows, terms))

@@ -43,6 +43,7 @@ def integers(dtype, n):
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 @pytest.mark.parametrize("n", [1, 63, 64, 5000])
+@pytest.mark.one_in(2)
 def test_integers(dtype, n):
     """Each operation in the integer's own type wraps as eager's, with a number on either side too."""
     a, b = integers(dtype, n), integers(dtype, n).flip(0)
@@ -94,7 +95,7 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("length", [2, 3, 12, 13, 49, 64, 127, 1000, 1025])
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 def test_rows(name, length):
     """Several short rows are computed at once. A row's values do not depend on the number of rows, which fills no group of them."""
     f = ROWS[name]
@@ -112,6 +113,7 @@ SIZES = [((2, 3, 7, 7), (3, 3)), ((1, 5, 30, 30), (7, 7)), ((2, 2, 15, 20), (6, 
 
 
 @pytest.mark.parametrize("sizes, to", SIZES, ids=str)
+@pytest.mark.one_in(2)
 def test_unequal_windows(sizes, to):
     """An average over windows of different lengths reads only their elements: an infinite one beside them changes nothing."""
     x = torch.randn(sizes)
@@ -148,6 +150,7 @@ def test_small_products(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("m, k, n", [(1, 64, 33), (3, 101, 70), (40, 255, 64), (130, 64, 95), (1, 1000, 300)], ids=str)
+@pytest.mark.one_in(2)
 def test_products_of_half_types(dtype, m, k, n):
     """Neither operand is a weight: B is packed in its own type, from rows or from columns."""
     a, b = torch.randn(m, k, dtype=dtype), torch.randn(k, n, dtype=dtype)

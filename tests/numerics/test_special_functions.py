@@ -65,6 +65,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.one_in(3)
 def test_values(name, dtype):
     function, exact, points = FUNCTIONS[name]
     x = torch.tensor(points, dtype=dtype)
@@ -84,6 +85,7 @@ GAMMAS = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("name", GAMMAS)
+@pytest.mark.one_in(3)
 def test_incomplete_gamma(name, dtype):
     """On both sides of each place where the formula changes, beside what one rounding of the operands makes of the exact result: eager's are off by up to 2e-9 in double."""
     function, exact = GAMMAS[name]

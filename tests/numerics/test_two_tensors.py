@@ -51,6 +51,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("turned", [False, True], ids=["", "B transposed"])
 @pytest.mark.parametrize("left, right", SHAPES, ids=str)
+@pytest.mark.one_in(4)
 def test_products(left, right, turned):
     if turned and len(right) < 2:
         pytest.skip("a vector")
@@ -101,6 +102,7 @@ def test_a_gate_of_channels(batch):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("left, right", [*SHAPES, ((40000,), (40000,))], ids=str)
+@pytest.mark.one_in(4)
 def test_products_of_eight_bytes(left, right, dtype):
     """Sums of integers wrap as eager's; those of numbers that doubles hold exactly are exact."""
     a, b = (torch.randint(-9, 9, s).to(dtype) if dtype.is_floating_point else torch.randint(-120, 120, s).to(dtype) for s in (left, right))
@@ -131,6 +133,7 @@ INTEGERS = {
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.one_in(6)
 def test_integers(name, dtype):
     """Exact at the ends of the type and where doubles end, in blocks, with one number on either side, and for a single element."""
     f, info = INTEGERS[name], torch.iinfo(dtype)

@@ -99,6 +99,7 @@ OPERATORS = {
 
 @WIDE_UNSIGNED
 @pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.one_in(5)
 def test_operators(name, kind):
     a, b = pair(kind)
     compiled = ingot.compile(Calls(OPERATORS[name]), inputs=[a, b], min_block_size=1)

@@ -65,7 +65,7 @@ def check(model, inputs, folder, terms, decomposed=False, **accuracy):
 
 @pytest.mark.parametrize("decomposed", [False, True], ids=["as written", "decomposed"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_models(name, decomposed, tmp_path):
     check(MODELS[name]().eval(), (torch.randn(4, 32000),), tmp_path, 1600, decomposed, log_of_sum=True)
 

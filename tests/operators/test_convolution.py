@@ -58,6 +58,7 @@ def make(kind):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.one_in(5)
 def test_kinds(kind, dtype):
     model, shape = make(kind)
     x = torch.randn(2, *shape)
@@ -205,6 +206,7 @@ class Given(nn.Module):
     [(32, (30, 33), 3, {"padding": 1}), (33, (13, 16), 5, {"padding": 2, "stride": 2}), (16, (32, 35), 3, {"padding": 2, "dilation": 2}), (8, (7, 10), 7, {}), (64, (8, 8), 3, {"padding": 1})],
     ids=["plain", "strided", "dilated", "no padding", "small images"],
 )
+@pytest.mark.one_in(3)
 def test_depthwise_convolutions_with_a_kernel_given(channels, size, kernel, how, dtype, computed):
     model = Given(computed, **how)
     with torch.no_grad():

@@ -1,10 +1,9 @@
 """Convolutions of bfloat16 and float64 on the CPU, by every instruction set: errors by norm are those of eager."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -31,6 +30,7 @@ def relative(x, exact):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.one_in(4)
 def test_errors_are_those_of_eager(form, dtype, channels_last):
     torch.manual_seed(0)
     sizes, options, image = FORMS[form]
@@ -50,6 +50,6 @@ def test_errors_are_those_of_eager(form, dtype, channels_last):
 def test_by_lesser_instruction_sets(isa):
     if "INGOT_ISA" in os.environ:
         pytest.skip("an instruction set was asked for")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", __file__, "-k", "errors and bfloat16"], env={**os.environ, "INGOT_ISA": isa}, capture_output=True, text=True,
-                          cwd=Path(__file__).parents[2])
+    program = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1], '-k', 'errors and bfloat16']))"
+    done = fresh.run(program, __file__, env={**os.environ, "INGOT_ISA": isa}, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout

@@ -50,6 +50,7 @@ def compare(compiled, model, shape):
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.one_in(5)
 def test_fixed(seed):
     model, _, shape = random_problem(seed)
     threads = torch.get_num_threads()
@@ -61,7 +62,7 @@ def test_fixed(seed):
 
 
 @pytest.mark.parametrize("seed", range(100, 130))
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_open(seed):
     model, least, most = random_problem(seed)
     compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=least, opt_shape=most, max_shape=most)], fallback="error")
@@ -81,6 +82,7 @@ NEAR_INFINITY = {
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan], ids=str)
 @pytest.mark.parametrize("name", NEAR_INFINITY)
+@pytest.mark.one_in(6)
 def test_beside_a_place_that_is_not_finite(name, value):
     """One element that is not finite is in the results that it belongs to, and in no others."""
     given = NEAR_INFINITY[name]
@@ -111,6 +113,7 @@ class BesideSkip(nn.Module):
 
 
 @pytest.mark.parametrize("seed", range(200, 216))
+@pytest.mark.one_in(3)
 def test_beside_a_skip(seed):
     r = random.Random(seed)
     torch.manual_seed(seed)
@@ -164,7 +167,7 @@ def test_one_plane_outside(depth):
     (nn.Conv2d(12, 64, 3, 3, 1, bias=False), (21, 60)),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_lines(layer, size, dtype):
     """Images that lie as [N, C, ...], whose results are some elements apart or fill vectors along columns better, alone and before another layer."""
     last = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(size) - 1](layer.out_channels, 5, 1)

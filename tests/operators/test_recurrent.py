@@ -2,10 +2,10 @@
 
 import copy
 import functools
-import subprocess
 import sys
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -48,7 +48,7 @@ def compared(layer, inputs, module=None, **options):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", LAYERS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_layers(kind, form):
     torch.manual_seed(0)
     make, options = LAYERS[kind]
@@ -120,7 +120,7 @@ def compared_at_all_steps(compiled, layer, batch_first, state=lambda batch: ()):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", LAYERS)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 def test_an_open_number_of_steps(kind, form):
     torch.manual_seed(6)
     make, options = LAYERS[kind]
@@ -407,7 +407,7 @@ def test_importing_ingot_changes_nothing_of_dynamo():
         "from torch._dynamo.variables.builder import VariableBuilder\n"
         "assert VariableBuilder.wrap_module.__module__ == 'torch._dynamo.variables.builder' and not hasattr(VariableBuilder.wrap_module, '__wrapped__')"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh.run(code, check=True)
 
 
 def test_packed_sequences_run_as_before():

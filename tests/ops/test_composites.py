@@ -17,7 +17,7 @@ from ingot import backend
 from ingot.capture import composites
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-EVERY = 1 if ALL else 8  # one in so many operators
+EVERY = 1 if ALL else 16  # one in so many operators
 
 
 class Sample(torch.nn.Module):

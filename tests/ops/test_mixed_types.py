@@ -19,7 +19,7 @@ from mixed_types import calls, calls_of_one
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-MOST = 3000 if ALL else 40  # calls of one operator definition
+MOST = 3000 if ALL else 20  # calls of one operator definition
 AT_ONCE = 200               # calls in one graph
 
 LEFT_OUT = {"aten.to.other", "aten._weight_norm.default"}  # may return its operand itself; torch does not check its arguments

@@ -14,6 +14,7 @@ import threading
 import weakref
 from pathlib import Path
 
+import fresh
 import numpy as np
 import pytest
 import torch
@@ -469,7 +470,7 @@ def test_modules_without_a_program(saved, tmp_path):
 
 def test_without_ingot_torch_names_the_operator(saved):
     text = f"import torch; torch.export.load({str(saved[0]['mlp']['file'])!r})"
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    done = fresh.run(text)
     assert done.returncode != 0 and "We failed to resolve torch.ops.ingot.execute.default to an operator" in done.stderr
 
 

@@ -47,6 +47,7 @@ def test_the_same_as_eager_at_every_position(dtype, queries, padded):
     compiled = ingot.compile(model, inputs=list(example), fallback="error")
     assert str(compiled.profile(*example, runs=1)).count("filled keys") == 2
     keys, values = model.keys.clone(), model.values.clone()
+    dynamo = torch.compile(model, backend="ingot", options={"fallback": "error"})
     for position in (0, 1, 63, 64, 100, room - queries):
         x = torch.randn(2, 4, queries, 16, dtype=dtype)
         at = (torch.tensor(position), *kept)
@@ -61,9 +62,8 @@ def test_the_same_as_eager_at_every_position(dtype, queries, padded):
         reset()
         assert_accurate(compiled(x, *at), eager, right, depth=room)
         reset()
-        dynamo = torch.compile(model, backend="ingot", options={"fallback": "error"})
         assert_accurate(dynamo(x, *at), eager, right, depth=room)
-        torch._dynamo.reset()
+    torch._dynamo.reset()
 
 
 def test_queries_after_the_cache_is_full_see_all_of_it():

@@ -254,6 +254,7 @@ def test_a_buffer_that_is_written_need_not_be_read(name, way, tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("end", [lambda y: y, torch.relu, torch.nn.functional.hardswish])
+@pytest.mark.one_in(2)
 def test_a_product_added_in_place(dtype, end):
     """State that the epilogue of a GEMM reads is not overwritten by its sums first."""
 

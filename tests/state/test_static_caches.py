@@ -58,6 +58,7 @@ def compiled_as(how, model, x):
 
 @pytest.mark.parametrize("buffers", [False, True], ids=["object", "buffers too"])
 @pytest.mark.parametrize("how", ["not strict", "strict", "program", "just in time", "dynamic"])
+@pytest.mark.one_in(2)
 def test_a_cache_of_an_object(how, buffers):
     model = Cached(buffers)
     eager, exact = copy.deepcopy(model), copy.deepcopy(model)
@@ -125,30 +126,32 @@ def test_tracing_leaves_tensors_as_they_are():
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_static_cache_of_transformers(dynamic):
+@pytest.mark.parametrize("kind, window", [("Llama", {}), ("Mistral", {"sliding_window": 4})])
+@pytest.mark.one_in(2)
+def test_static_cache_of_transformers(kind, window, dynamic):
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 50, "head_dim": 8}
-    for config in (transformers.LlamaConfig(**sizes), transformers.MistralConfig(**sizes, sliding_window=4)):
-        torch.manual_seed(0)
-        model, made = transformers.AutoModelForCausalLM.from_config(config).eval(), []
+    config = getattr(transformers, f"{kind}Config")(**sizes, **window)
+    torch.manual_seed(0)
+    model, made = transformers.AutoModelForCausalLM.from_config(config).eval(), []
 
-        def backend(graph, examples):
-            made.append(ingot_backend(graph, examples))  # noqa: B023
-            return made[-1]
+    def backend(graph, examples):
+        made.append(ingot_backend(graph, examples))
+        return made[-1]
 
-        def ran(call, ids):
-            cache, results, at = transformers.StaticCache(config=config, max_cache_len=8), [], 0  # noqa: B023
-            for part in ids.split([3, 1, 1, 1], 1):
-                results.append(call(input_ids=part, past_key_values=cache, use_cache=True, cache_position=torch.arange(at, at + part.shape[1])).logits)
-                at += part.shape[1]
-            return results
+    def ran(call, ids):
+        cache, results, at = transformers.StaticCache(config=config, max_cache_len=8), [], 0
+        for part in ids.split([3, 1, 1, 1], 1):
+            results.append(call(input_ids=part, past_key_values=cache, use_cache=True, cache_position=torch.arange(at, at + part.shape[1])).logits)
+            at += part.shape[1]
+        return results
 
-        torch._dynamo.reset()
-        ids = torch.tensor([[3, 5, 7, 11, 13, 17]])
-        with torch.no_grad():
-            for y, eager, exact in zip(ran(torch.compile(model, backend=backend, dynamic=dynamic), ids), ran(model, ids), ran(copy.deepcopy(model).double(), ids)):
-                assert_accurate(y, eager, exact, depth=64)
-        assert made and not [n for m in made for n in m.report.nodes if n["segment"] is None]
+    torch._dynamo.reset()
+    ids = torch.tensor([[3, 5, 7, 11, 13, 17]])
+    with torch.no_grad():
+        for y, eager, exact in zip(ran(torch.compile(model, backend=backend, dynamic=dynamic), ids), ran(model, ids), ran(copy.deepcopy(model).double(), ids)):
+            assert_accurate(y, eager, exact, depth=64)
+    assert made and not [n for m in made for n in m.report.nodes if n["segment"] is None]
 
 
 class Converted(torch.nn.Module):

@@ -19,6 +19,7 @@ MODELS = {
 
 @pytest.mark.parametrize("way", ["compile", "just in time", "open sizes just in time"])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.one_in(2)
 def test_shares_memory_as_in_eager(name, way, no_gradients):
     model, x = Calls(MODELS[name]), torch.randn(3, 4, 4)
     compiled = ingot.compile(model, inputs=[x]) if way == "compile" else torch.compile(model, backend="ingot", dynamic=way.startswith("open") or None)

@@ -46,6 +46,7 @@ class Tied(torch.nn.Module):
 
 @pytest.mark.parametrize("kind, x", [(Merged, torch.randn(2, 5, 16)), (Folded, torch.randn(2, 3, 9, 9)), (Tied, torch.arange(7))], ids=["merged", "folded", "tied"])
 @pytest.mark.parametrize("from_file", [False, True], ids=["compiled", "loaded"])
+@pytest.mark.one_in(3)
 def test_each_weight_alone(kind, x, from_file, tmp_path):
     torch.manual_seed(0)
     eager = kind().eval().requires_grad_(False)

@@ -324,7 +324,7 @@ TEST(cuda_gemm_emulated, few_channels_have_kernels_of_their_own) {
 
 // On the host, in every emulated way.
 void check_some(std::vector<GemmCase> sites) {
-  for (const GemmCase& s : some(std::move(sites), 12)) {
+  for (const GemmCase& s : some(std::move(sites), 24)) {
     // Convolutions of few channels use the same instructions on every GPU.
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
@@ -419,7 +419,7 @@ TEST(cuda_gemm, volumes_and_lines_equal_sums) {
 
 TEST(cuda_gemm_emulated, im2col_3d_equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const GemmCase& s : some(volume_cases(), 16)) {
+  for (const GemmCase& s : some(volume_cases(), 32)) {
     check(s, Where::late);
     if (s.multiprocessors > 1) check(s, Where::early);
     if (testing::Test::HasFatalFailure()) return;
@@ -541,7 +541,7 @@ void check_large_tiles(std::span<const Where> ways, size_t of) {
 
 TEST(cuda_gemm_emulated, large_tiles_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_large_tiles(std::array{Where::early_groups, Where::late_groups}, 10);
+  check_large_tiles(std::array{Where::early_groups, Where::late_groups}, 20);
 }
 
 TEST(cuda_gemm, large_tiles_equal_sums) {

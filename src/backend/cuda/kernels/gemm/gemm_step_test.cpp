@@ -1,6 +1,8 @@
 // The code of a step has the kernels that its launches use, and no more where its sizes are known. Needs no GPU.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include <algorithm>
 #include <set>
 
@@ -185,7 +187,7 @@ CodeOfGemm first_layer(DType type) {
   return p;
 }
 
-// Each unit is compiled alone, or together with small ones.
+// Each unit is compiled alone, or together with small ones. A plain run compiles one unit alone of each kind, and together those of steps of which a kind was new; INGOT_TEST_ALL=1 all.
 TEST(gemm_step, a_unit_has_the_libraries_that_it_uses) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CodeOfGemm> all;
@@ -198,15 +200,19 @@ TEST(gemm_step, a_unit_has_the_libraries_that_it_uses) {
   }
   all.emplace_back(Dim::symbol(0), 256, 512, DType::bf16);
   const Target target = cuda_target(90);
+  const bool everything = std::getenv("INGOT_TEST_ALL") != nullptr;
   std::set<std::string> kinds;
   for (const CodeOfGemm& p : all) {
+    bool news = false;
     const EmittedStep step = p.split(false);
     const size_t name = kernels::parse_gemm_cuda(step.constants).name.size() + 1;
     for (const CodeUnit& unit : step.code) {
       const std::string suffix = unit.name.substr(name);
-      kinds.insert(suffix.substr(0, suffix.find_first_of("0123456789")));
+      if (!kinds.insert(suffix.substr(0, suffix.find_first_of("0123456789"))).second && !everything) continue;
       EXPECT_NO_THROW(compiler_for(target).compile({&unit, 1}, target)) << unit.name;
+      news = true;
     }
+    if (!news && !everything) continue;
     EXPECT_NO_THROW(compiler_for(target).compile(step.code, target)) << step.kernel;
   }
   for (const char* kind : {"", "any_", "one_", "t", "image_", "volume", "row", "rows", "any_row", "any_rows", "finish", "any_finish"}) EXPECT_TRUE(kinds.contains(kind)) << kind;

@@ -130,7 +130,7 @@ std::vector<Experts> cases() {
 
 TEST(cuda_experts_emulated, equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Experts& s : some(cases(), 6)) {
+  for (const Experts& s : some(cases(), 12)) {
     for (Where where : emulations) {
       check(s, where);
       if (HasFatalFailure()) return;
