@@ -30,9 +30,10 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
-from .switches import asked_masks, experts_together, mapped, open_numbers, square_roots, written_places
+from .switches import asked_masks, attention_layouts, experts_together, mapped, open_numbers, square_roots, written_places
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
+from .switches.equal_tensors import EqualTensors
 from .switches.known_values import KnownValues
 from .switches.only_raises import OnlyRaises
 from .tracing import alone
@@ -82,7 +83,8 @@ class _Trace:
         self._module, self._strict = module, strict
         self._examples_of = functools.partial(_examples, module, given, device)
         self._examples, self._other = self._examples_of(other=False), False
-        self._dims, self._branches, self._sides, self._roots, self._known = Dims(), Branches(), BothSides(module), square_roots.SquareRoots(), KnownValues(module)
+        self._dims, self._branches, self._sides, self._roots, self._equal = Dims(), Branches(), BothSides(module), square_roots.SquareRoots(), EqualTensors()
+        self._known = KnownValues(module, self._equal)
         self._guards = Guards(lambda: self._branches.found)
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
@@ -119,7 +121,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._known, branches, regions_of_any_size(), self._guards:
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known, branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         self._known.refuse_written(program)
         contiguous.leave_in(program.graph)

@@ -22,6 +22,7 @@ from ...torch_internals.trees import pytree
 from ..functional import computed_from
 from ..memory import may_write, of_memory, value_of, written_operands
 from .branches import INGOT, TORCH
+from .equal_tensors import EqualTensors
 
 _aten = torch.ops.aten
 _READS = (_aten.item.default, _aten._local_scalar_dense.default)
@@ -30,8 +31,8 @@ _READS = (_aten.item.default, _aten._local_scalar_dense.default)
 class KnownValues:
     """While torch exports. For one thread at a time (tracing.py)."""
 
-    def __init__(self, module: torch.nn.Module):
-        self._module, self._own = module, dict(_tensors(module))
+    def __init__(self, module: torch.nn.Module, equal: EqualTensors):
+        self._module, self._own, self._equal = module, dict(_tensors(module)), equal
         self._asked: dict[str, str] = {}  # by the model's tensors: the line that asked
         self._wanted = False
 
@@ -62,12 +63,15 @@ class KnownValues:
 
     def _recording(self, record):
         def recorded(mode, asked, pre_dispatch, args, keywords):
-            if asked not in _READS or (found := self._value(mode, args[0])) is None:
+            if asked not in _READS:
                 return record(mode, asked, pre_dispatch, args, keywords)
+            call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
+            line = _line(sys._getframe(1))
+            if (found := self._value(mode, args[0])) is None:
+                answer = self._equal.assumed(mode, args[0], call, line)
+                return record(mode, asked, pre_dispatch, args, keywords) if answer is None else answer
             number, names = found
             if names:
-                call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
-                line = _line(sys._getframe(1))
                 self._asked |= dict.fromkeys(names, line)
                 if args[0].device.type != "cpu":
                     log.warning("%s has to stay %s (%s), which is not checked: the host would wait for the GPU", ", ".join(sorted(names)), number, line)
