@@ -91,16 +91,24 @@ class _Trace:
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
 
     def __call__(self) -> torch.export.ExportedProgram:
-        followed = {}
+        followed, narrow = {}, None
         while True:
             try:
                 program = self._program()
-                if not (square_roots.decide(self._branches.found) and self._roots.give_up()):
+                if square_roots.decide(self._branches.found) and self._roots.give_up():
+                    continue
+                if not self._sides.keep_open(self._branches.readers):
                     break
+                narrow = program  # for the sizes that the model's code took as plain numbers
             except Exception as problem:
+                if narrow is not None:
+                    program = narrow
+                    break
                 if isinstance(problem, GuardOnDataDependentSymNode) and (self._sides.add(problem) or self._known.begin()):
                     continue
                 fixes = relations(_reason(problem)) if isinstance(problem, UserError) else {}
+                if not fixes and self._sides.keep_open(self._branches.readers):
+                    continue
                 if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
                     program = found
                     break
@@ -121,7 +129,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known, branches, regions_of_any_size(), self._guards:
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known.in_trace(branches), branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         self._known.refuse_written(program)
         contiguous.leave_in(program.graph)

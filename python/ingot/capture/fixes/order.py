@@ -80,6 +80,7 @@ SWITCHES = {
     "mapped": "elements at mapped indices, and results mapped along other axes, inside torch.vmap while torch.export traces",
     "open_numbers": "linspace, windows, indices of triangles, one_hot and pools over whole axes take open sizes",
     "square_roots": "math.sqrt of an open size stays open while torch.export traces",
+    "open_calls": "range, len and int of open sizes give open numbers while torch.export traces, where the model's code would fix them",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }
