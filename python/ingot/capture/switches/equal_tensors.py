@@ -44,7 +44,7 @@ class EqualTensors(torch.overrides.TorchFunctionMode):
         return self._assumed[node]
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in _EQUAL and len(args) == 2 and not kwargs and _are_open(*args) and args[0].dtype == args[1].dtype and not debug.is_disabled("equal_tensors"):
+        if function in _EQUAL and len(args) == 2 and not kwargs and _are_open(*args) and not debug.is_disabled("equal_tensors"):
             return self._equal(*args)
         return function(*args, **kwargs or {})
 
@@ -57,7 +57,11 @@ class EqualTensors(torch.overrides.TorchFunctionMode):
 
 def _are_open(a, b) -> bool:
     """Whether nobody knows if they are equal."""
-    return isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and any(is_fake(tensor) and getattr(tensor, "constant", None) is None for tensor in (a, b))
+    return isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.dtype == b.dtype and any(map(_is_open, (a, b)))
+
+
+def _is_open(tensor) -> bool:
+    return is_fake(tensor) and getattr(tensor, "constant", None) is None
 
 
 def computed_alike(a: torch.fx.Node, b: torch.fx.Node) -> bool:
