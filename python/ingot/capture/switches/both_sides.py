@@ -34,7 +34,7 @@ from ...base import debug
 from ...torch_internals.tensors import is_fake
 from . import inlined
 from .only_raises import asks_itself
-from .open_calls import called, elements, in_place_of
+from .open_calls import called, elements, in_place_of, stay_open
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OPEN_CALLS = (called, elements)
@@ -70,7 +70,7 @@ class BothSides:
 
     def keep_open(self, codes) -> bool:
         """The next traces keep sizes open that the functions with these codes took as plain numbers. False if that changes nothing."""
-        if debug.is_disabled("open_calls"):
+        if not stay_open():
             return False
         known = {form: f for f, form in self._forms.items()}
         functions = {f for code in codes for f in ([known[code]] if code in known else _functions_of(code))} - self._with_open_calls.keys()

@@ -10,6 +10,7 @@ import operator
 
 import torch
 
+from ...base import debug
 from ...torch_internals.tensors import is_fake
 
 
@@ -42,6 +43,11 @@ def called(function, *arguments):
 def elements(sizes):
     """sizes.numel()"""
     return math.prod(sizes) if isinstance(sizes, torch.Size) else sizes.numel()
+
+
+def stay_open() -> bool:
+    """False if INGOT_DISABLE names the switch."""
+    return not debug.is_disabled("open_calls")
 
 
 _OPEN = {range: steps, len: length, int: whole}
