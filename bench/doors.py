@@ -360,7 +360,7 @@ def main():
     parser.add_argument("--cell-seconds", type=float, default=CELL_SECONDS)
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="FOLDER")
     parser.add_argument("--resume", action="store_true", help="skip cells that have a line of this commit")
-    parser.add_argument("--left", action="store_true", help="skip cells whose line says whole, of any commit")
+    parser.add_argument("--left", action="store_true", help="skip cells whose line says whole, of any commit and machine")
     parser.add_argument("--no-times", dest="times", action="store_false", help="on a machine that others use")
     parser.add_argument("--page", action="store_true", help="write docs/models.md from the lines, and run nothing")
     parser.add_argument("--worker", action="store_true", help="(a process of a run)")
@@ -383,7 +383,8 @@ def main():
     if arguments.resume:
         todo = [(cell, build) for cell, build in todo if before.get(cell, {}).get("commit") != stamp["commit"] or "not_run" in before[cell] or build and "build_s" not in before[cell]]
     if arguments.left:
-        todo = [(cell, build) for cell, build in todo if not mark(before.get(cell)).startswith("whole") or build and "build_s" not in before[cell]]
+        found = all_lines(arguments.out)
+        todo = [(cell, build) for cell, build in todo if not mark(found.get(cell)).startswith("whole") or build and "build_s" not in found[cell]]
     start, count = time.monotonic(), 0
     with open(path, "a") as file:
 

@@ -149,9 +149,16 @@ Lettered multiply(Lettered a, Lettered b, const std::string& later) {
   a.reduce_to(b.letters + later);
   b.reduce_to(a.letters + later);
   std::string batch, rows, columns, inner;
+  bool sums = false;
   for (char c : a.letters) {
     bool shared = b.letters.find(c) != std::string::npos, needed = later.find(c) != std::string::npos;
     (shared ? needed ? batch : inner : rows) += c;
+    sums = sums || (shared && !needed && !(a.value.dims()[a.letters.find(c)] == Dim(1)));
+  }
+  if (a.value.dtype() != b.value.dtype()) {
+    if (sums) fail(Code::unsupported, "aten.einsum.default: its tensors have dtypes {} and {}, and torch takes equal ones", name_of(a.value.dtype()), name_of(b.value.dtype()));
+    const DType t = ir::result_type(std::vector<Operand>{a.value, b.value});  // torch multiplies their elements
+    a.value = cast(a.value, t), b.value = cast(b.value, t);
   }
   for (char c : b.letters) {
     if (a.letters.find(c) == std::string::npos) columns += c;
@@ -382,7 +389,7 @@ const Definition linear_rows[] = {
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", Types::common,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
-    {"einsum(str equation, Tensor[] tensors, *, int[]? path=None)", Types::same,
+    {"einsum(str equation, Tensor[] tensors, *, int[]? path=None)", Types::each,
      [](std::string equation, std::vector<Value> operands, std::optional<Axes> path) { return einsum(equation, operands, path); }},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
      "enable_gqa=False)",

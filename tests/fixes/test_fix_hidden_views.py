@@ -32,10 +32,21 @@ def test_diagonals(equation):
     assert traced.program().module()(x).equal(model(x))
 
 
-def test_an_expanded_view_is_refused():
-    traced = exported(lambda x: (y := x.sin(), torch.broadcast_tensors(y, x.expand(2, 3, 3))[0].add_(1))[0], torch.randn(3, 3))
+def test_broadcast_tensors():
+    model = lambda x, z: (y := x.sin(), y.add_(1), torch.broadcast_tensors(y[:, None], z, y))[2]
+    x, z = torch.randn(4, 3), torch.randn(1, 4, 3)
+    for dynamic in (None, (({0: torch.export.Dim("n", min=2, max=9)},),)):
+        traced = exported(model, x, z) if dynamic is None else exported(lambda x: model(x, x[None]), x, dynamic_shapes=dynamic)
+        fixed("hidden_views", traced)
+        assert "aten.broadcast_tensors.default" not in targets(traced) and targets(traced).count("aten.expand.default") == 3
+    got = traced.program().module()(x)
+    assert all(map(torch.equal, got, model(x, x[None])))
+
+
+def test_a_view_that_no_operator_gives_is_refused():
+    traced = exported(lambda x: (y := x.sin(), torch.meshgrid(y, x, indexing="ij")[0].add_(1))[0], torch.randn(3))
     assert hidden_views.wanted(traced)
-    with pytest.raises(NotFunctional, match="result or operand of broadcast_tensors"):
+    with pytest.raises(NotFunctional, match="result or operand of meshgrid"):
         hidden_views.apply(traced)
 
 

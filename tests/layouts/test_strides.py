@@ -129,3 +129,28 @@ def test_channels_last_of_roll_and_unpooling(way):
         call = ingot.compile(Rolled(), inputs=[x, places]) if way == "compile" else torch.compile(Rolled(), backend="ingot")
         for got, eager in zip(call(x, places), Rolled()(x, places), strict=True):
             assert torch.equal(got, eager) and meaningful(got) == meaningful(eager)
+
+
+class Attends(torch.nn.Module):
+    def __init__(self, batch_first, bias):
+        super().__init__()
+        self.inner = torch.nn.MultiheadAttention(16, 4, batch_first=batch_first, bias=bias)
+
+    def forward(self, x, y):
+        return *self.inner(x, x, x), *self.inner(x, y, y, need_weights=False)[:1]
+
+
+@pytest.mark.parametrize(
+    "batch_first, bias, way",
+    [(True, True, "compile"), (True, True, "open"), (True, True, "torch.compile"), (True, False, "compile"), (False, True, "compile")],  # torch.compile itself takes no account of biases
+)
+def test_attention_as_its_kernel_for_inference(batch_first, bias, way):
+    """Batch first, eager has a kernel whose results are contiguous; it takes self-attention only, with biases. Without it they are transposed views."""
+    model, x, y = Attends(batch_first, bias).eval(), torch.randn(2, 5, 16), torch.randn(2, 5, 16)
+    if way == "open":
+        inputs = [ingot.Input(min_shape=(1, 1, 16), opt_shape=(2, 5, 16), max_shape=(4, 9, 16), shared_dims={0: "B", 1: "L"})] * 2
+    with torch.no_grad():
+        call = torch.compile(model, backend="ingot") if way == "torch.compile" else ingot.compile(model, inputs=inputs if way == "open" else [x, y])
+        for got, eager in zip(call(x, y), model(x, y), strict=True):
+            torch.testing.assert_close(got, eager)
+            assert meaningful(got) == meaningful(eager)

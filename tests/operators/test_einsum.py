@@ -63,3 +63,27 @@ def test_open_sizes_with_opt_einsum(given, monkeypatch):
     for batch in (1, 2, 9):
         operands = [torch.randn(batch, *size[1:]) if len(size) > 1 else torch.randn(size) for size in SIZES]
         torch.testing.assert_close(compiled(*operands), torch.einsum(EQUATION, *(t.double() for t in operands)).float())
+
+
+class Angles(torch.nn.Module):
+    """As rotary embeddings: whole numbers times frequencies."""
+
+    def forward(self, places, frequencies, weight):
+        return torch.einsum("i,j->ij", places, frequencies), torch.einsum("i,ij->ij", places, weight), torch.einsum("ij,j,i->ji", weight, frequencies.double(), places)
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_operands_of_different_types(way):
+    """Where no axis is summed, torch multiplies the elements, in the type that both have in common."""
+    operands, model = (torch.arange(3), torch.randn(4), torch.randn(3, 4)), Angles()
+    with torch.no_grad():
+        call = torch.compile(model, backend="ingot") if way == "torch.compile" else ingot.compile(model, inputs=list(operands))
+        assert way == "torch.compile" or call.report.whole
+        for got, eager in zip(call(*operands), model(*operands), strict=True):
+            torch.testing.assert_close(got, eager)
+
+
+def test_a_sum_of_different_types_is_eagers_error():
+    model = type("Sum", (torch.nn.Module,), {"forward": lambda self, x, y: torch.einsum("ij,j->i", x, y)})()
+    with pytest.raises((RuntimeError, ingot.Error)):
+        ingot.compile(model, inputs=[torch.randn(3, 4), torch.arange(4)])

@@ -227,6 +227,17 @@ def test_a_size_that_the_model_fixes_is_refused():
     assert "the model's code fixes axis 0 of inputs[0] to 4" in refused(lambda: ingot.compile(Fixed(), inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(9, 3))]))[0]
 
 
+def test_a_size_that_inputs_cannot_say():
+    class Square(torch.nn.Module):
+        def forward(self, x, y):
+            return x.reshape(y.shape[0], y.shape[0]) + y
+
+    inputs = [ingot.Input(min_shape=(4,), opt_shape=(16,), max_shape=(1024,)), ingot.Input(min_shape=(2,), opt_shape=(4,), max_shape=(32,))]
+    message, remedy = refused(lambda: ingot.compile(Square(), inputs=inputs))
+    assert message.endswith("the model needs axis 0 of inputs[0] to have the size n**2, where n is that of axis 0 of inputs[1]; Inputs cannot say that")
+    assert remedy.startswith("give that axis one size")
+
+
 @pytest.mark.parametrize("by_file", [False, True])
 def test_a_range_that_begins_where_torch_makes_constants(caplog, tmp_path, by_file):
     """torch exports sizes from 2 on with Dim.AUTO and Dim.DYNAMIC, and replays the program with 1 too."""

@@ -494,6 +494,14 @@ def test_mapped_along_first_axis():
         assert torch.equal(torch.export.export(model, (x,)).module()(x), model(x))
 
 
+def test_attention_traced_as_in_eager():
+    layer, x = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.ones(3, 4, 8)
+    with torch.no_grad(), modules.attention_traced_as_in_eager():
+        program = torch.export.export(layer, (x, x, x), strict=False)
+    with torch.no_grad():
+        assert program.module()(x, x, x)[0].stride() == layer(x, x, x)[0].stride() == (32, 8, 1)
+
+
 def test_truth_answered_by():
     asked, x = [], torch.ones(())
     with tracing.truth_answered_by(lambda ask: lambda tensor: (asked.append(tensor), ask(tensor))[1]):

@@ -65,6 +65,8 @@ class Dims:
     def refusal(self, reason, fixed_at) -> InputError | None:
         """torch's reason in the caller's terms, if it is that the model takes narrower ranges than those given. fixed_at(size): the model's line that fixes a size to this number, or ""."""
         lines = _suggestions(reason)
+        if (violated := self._violated(reason)) and not lines:
+            return InputError(f"the model cannot be captured with these inputs: {'; '.join(violated)}", remedy=_ONE_SIZE)
         narrower = [(m, self._places[m[1]]) for line in lines if (m := _RANGE.fullmatch(line)) and m[1] in self._places]
         fixed = [(m, self._places[m[1]]) for line in lines if (m := _FIXED.fullmatch(line)) and m[1] in self._places]
         if not lines or len(narrower) + len(fixed) < len(lines):
@@ -73,8 +75,32 @@ class Dims:
         takes += [f"the model's code fixes axis {axis} of {label} to {m[2]}" for m, (label, axis) in fixed]
         line = next(filter(None, (fixed_at(int(m[2])) for m, _ in fixed)), "")
         remedies = ["give the range that it takes; where its code branches on the size, one model for each branch"] * bool(narrower)
-        remedies += ['give that axis one size; or torch.compile(model, backend="ingot"), which compiles anew for another'] * bool(fixed)
+        remedies += [_ONE_SIZE] * bool(fixed)
         return InputError(f"the model cannot be captured with these inputs: {'; '.join(takes)}", line, "; ".join(remedies))
+
+    def _violated(self, reason) -> list[str]:
+        """What torch says of sizes for which it proposes nothing, each in a sentence."""
+        found = []
+        sources = {m[2]: self._axis(m[1]) for m in _SOURCE.finditer(reason) if m[1] in self._places}
+        for line in (line.strip() for line in reason.splitlines()):
+            if (m := _RELATED.search(line)) is not None and m[1] in self._places and m[2] in self._places:
+                found.append(f"the model needs {self._axis(m[1])} to have the size {m[3].replace(m[2], 'n')}, where n is that of {self._axis(m[2])}; Inputs cannot say that")
+            elif (m := _UNSATISFIED.search(line)) is not None and m[1] in self._places:
+                condition = m[2]
+                for source, axis in sources.items():
+                    condition = condition.replace(source, f"({axis})")
+                found.append(f"the model's code takes only sizes with {condition}, which not all of {self._made[m[1]].min} to {self._made[m[1]].max} for {self._axis(m[1])} have")
+        return found
+
+    def _axis(self, name) -> str:
+        label, axis = self._places[name]
+        return f"axis {axis} of {label}"
+
+
+_ONE_SIZE = 'give that axis one size; or torch.compile(model, backend="ingot"), which compiles anew for another'
+_SOURCE = re.compile(r"(\w+) = (L\[\S+?\.size\(\)\[\d+\])")
+_RELATED = re.compile(r"The values of (\w+) = \S+ must always be related to the values of (\w+) = \S+ by \1 = (.*)\.$")
+_UNSATISFIED = re.compile(r"Not all values of (\w+) = \S+ in the specified range .* satisfy the generated guard (.*?)\.?$")
 
 
 def _shapes(value, made):

@@ -30,9 +30,10 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
-from .switches import asked_masks, experts_together, mapped, open_numbers, square_roots, written_places
+from .switches import asked_masks, attention_layouts, experts_together, mapped, open_numbers, square_roots, written_places
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
+from .switches.equal_tensors import EqualTensors
 from .switches.known_values import KnownValues
 from .switches.only_raises import OnlyRaises
 from .tracing import alone
@@ -82,23 +83,32 @@ class _Trace:
         self._module, self._strict = module, strict
         self._examples_of = functools.partial(_examples, module, given, device)
         self._examples, self._other = self._examples_of(other=False), False
-        self._dims, self._branches, self._sides, self._roots, self._known = Dims(), Branches(), BothSides(module), square_roots.SquareRoots(), KnownValues(module)
+        self._dims, self._branches, self._sides, self._roots, self._equal = Dims(), Branches(), BothSides(module), square_roots.SquareRoots(), EqualTensors()
+        self._known = KnownValues(module, self._equal)
         self._guards = Guards(lambda: self._branches.found)
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
 
     def __call__(self) -> torch.export.ExportedProgram:
-        followed = {}
+        followed, narrow = {}, None
         while True:
             try:
                 program = self._program()
-                if not (square_roots.decide(self._branches.found) and self._roots.give_up()):
+                if square_roots.decide(self._branches.found) and self._roots.give_up():
+                    continue
+                if not self._sides.keep_open(self._branches.readers):
                     break
+                narrow = program  # for the sizes that the model's code took as plain numbers
             except Exception as problem:
+                if narrow is not None:
+                    program = narrow
+                    break
                 if isinstance(problem, GuardOnDataDependentSymNode) and (self._sides.add(problem) or self._known.begin()):
                     continue
                 fixes = relations(_reason(problem)) if isinstance(problem, UserError) else {}
+                if not fixes and self._sides.keep_open(self._branches.readers):
+                    continue
                 if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
                     program = found
                     break
@@ -119,7 +129,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._known, branches, regions_of_any_size(), self._guards:
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known.in_trace(branches), branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         self._known.refuse_written(program)
         contiguous.leave_in(program.graph)

@@ -71,6 +71,9 @@ def _fractional_max_pool(mode, operator, x, kernel_size, output_size, random_sam
 
 
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
+_WITH_OTHER_ARGUMENTS = (
+    torch.ops.aten.nll_loss.default, torch.ops.aten.std.default, torch.ops.aten.var.default, torch.ops.aten.std_mean.default, torch.ops.aten.var_mean.default, torch.ops.aten.std_mean.dim,
+)  # fmt: skip
 _NORMS = (torch.ops.aten.linalg_norm.default, torch.ops.aten.linalg_matrix_norm.default)
 _COMPOSITES = {torch.ops.aten.cdist.default: _cdist, **{op: functools.partial(_norm, op) for op in _NORMS}, **dict.fromkeys(recurrent_casts.LAYERS, _recurrent_layers)}
 ASKING_ABOUT_SIZES = tuple(_COMPOSITES)
@@ -78,10 +81,11 @@ ASKING_ABOUT_SIZES = tuple(_COMPOSITES)
 
 @functools.cache
 def correct():
-    """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
-    the operator's parts. Composites whose own code asks about sizes have rules of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
+    """Torch takes its Python references of nll_loss, std and the like for the shapes of open sizes, but some have other arguments: reduction="none" gives the shape of a mean, and std(False), which
+    means all axes, one axis. Without them torch asks the operator's parts. Composites whose own code asks about sizes have rules of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
     an axis too many."""
-    without_shapes_of_reference(torch.ops.aten.nll_loss.default)
+    for op in _WITH_OTHER_ARGUMENTS:
+        without_shapes_of_reference(op)
     for composite, rule in _COMPOSITES.items():
         set_shape_rule(composite, rule)
     with_parts(torch.ops.aten.lstm.input, _with_states_of_their_shapes)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 
 import torch
+from torch.nn.modules import activation as _activation
 from torch.nn.modules import module as _module
 from torch.nn.modules.transformer import _detect_is_causal_mask as asks_whether_causal  # by the values of a mask
 
 from .patched import patched
+from .tensors import FakeTensor
 
 call_of_module = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
 HOOKS_OF_ALL = (_module._global_forward_hooks, _module._global_forward_pre_hooks)  # run around every module's forward: a quick call would leave them out
@@ -37,6 +41,29 @@ def own_hooks(module: torch.nn.Module) -> tuple[dict, dict]:
 def setting_attributes_by(make):
     """PATCH torch.nn.Module.__setattr__: make(the original) is called instead. Numbers that forward changes are noticed by it."""
     return patched(torch.nn.Module, "__setattr__", make)
+
+
+@contextlib.contextmanager
+def attention_traced_as_in_eager():
+    """PATCH torch.overrides.has_torch_function and _is_make_fx_tracing of torch.nn.modules.activation: nn.MultiheadAttention asks them whether its kernel for inference takes the operands. A trace's
+    modes do not keep it from that. Where eager takes the kernel, which needs a bias, it is told that it is traced: then it gives results in the kernel's layout."""
+    asks = torch.nn.MultiheadAttention.forward.__code__
+
+    def without_modes(plain):
+        def asked(operands):
+            traced = sys._getframe(1).f_code is asks and all(operand is None or type(operand) in _PLAIN for operand in operands)
+            return False if traced else plain(operands)
+
+        return asked
+
+    def with_bias(plain):
+        return lambda: sys._getframe(1).f_locals["self"].in_proj_bias is not None
+
+    with patched(torch.overrides, "has_torch_function", without_modes), patched(_activation, "_is_make_fx_tracing", with_bias):
+        yield
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
 
 @functools.cache

@@ -42,6 +42,9 @@ def apply(traced: Traced):
         if (letters := einsum_of_one(node)) is not None:
             _turn(node, *letters)
             continue
+        if node.target is torch.ops.aten.broadcast_tensors.default:
+            _expand(node)
+            continue
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         order = _order(value, value_of(operand)) if isinstance(value, torch.Tensor) else None
         if order is None:
@@ -65,6 +68,28 @@ def _turn(node: torch.fx.Node, letters: str, result: str):
                 diagonal.meta = {**node.meta, "val": diagonal.target(value_of(operand), *diagonal.args[1:])}
             operand, letters = diagonal, letters[:first] + letters[first + 1 : second] + letters[second + 1 :] + letter
     node.target, node.args, node.kwargs = torch.ops.aten.permute.default, (operand, [letters.index(letter) for letter in result]), {}
+
+
+def _expand(node: torch.fx.Node):
+    """Makes each result of broadcast_tensors its operand, expanded."""
+    operands, graph = node.args[0], node.graph
+    for part in list(node.users):
+        operand, made = operands[part.args[1]], value_of(part)
+        with graph.inserting_before(part):
+            part.target, part.args = torch.ops.aten.expand.default, (operand, [_size(graph, made, axis, operands) for axis in range(made.dim())])
+    graph.erase_node(node)
+
+
+def _size(graph, made, axis: int, operands):
+    """The size of an axis of what tensors are broadcast to: a number, or one of the tensors' sizes."""
+    size = made.shape[axis]
+    if isinstance(size, int):
+        return size
+    places = ((operand, value_of(operand).dim() - made.dim() + axis) for operand in operands)
+    operand, own = next((o, own) for o, own in places if own >= 0 and str(value_of(o).shape[own]) == str(size))
+    found = graph.call_function(torch.ops.aten.sym_size.int, (operand, own))
+    found.meta["val"] = size
+    return found
 
 
 def _hidden(graph: torch.fx.Graph) -> list[torch.fx.Node]:

@@ -7,6 +7,8 @@ A branch whose one side only computes other values for some names: both sides ar
 
 A whole number that is read from a tensor, `int(lengths.max())`: it stays a size that comes from data.
 
+Where the model's code took an open size as a plain number, the functions of Python that it called (open_calls.py).
+
 A number that is read only to be asserted, `assert lengths.max().item() <= longest`: it stays a tensor, so that a tensor is asserted, which both tracers take.
 
 Ahead of time such a model is refused otherwise, and torch.compile breaks the graph at the branch. A function is traced in this form; its own code stays as it is.
@@ -32,8 +34,10 @@ from ...base import debug
 from ...torch_internals.tensors import is_fake
 from . import inlined
 from .only_raises import asks_itself
+from .open_calls import called, elements, in_place_of, stay_open
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_OPEN_CALLS = (called, elements)
 
 
 class BothSides:
@@ -42,10 +46,12 @@ class BothSides:
     def __init__(self, module: torch.nn.Module):
         functions = {inspect.unwrap(type(m).forward) for m in module.modules()} if not debug.is_disabled("both_sides") else ()
         self._forms = {f: form for f in functions if isinstance(f, types.FunctionType) and (form := of_code(f.__code__)) is not None}
+        self._with_open_calls: dict = {}  # forms, by function
 
     def __enter__(self):
-        self._before = {f: f.__code__ for f in self._forms}
-        for function, form in self._forms.items():
+        forms = self._forms | self._with_open_calls
+        self._before = {f: f.__code__ for f in forms}
+        for function, form in forms.items():
             function.__code__ = form
 
     def __exit__(self, *problem):
@@ -58,9 +64,23 @@ class BothSides:
             return False
         codes = {frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)}
         forms = {code: form for code in codes if (form := of_code(code)) is not None}
-        found = {f: forms[code] for code in forms for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code}
+        found = {f: forms[code] for code in forms for f in _functions_of(code)}
         self._forms |= found
         return bool(found)
+
+    def keep_open(self, codes) -> bool:
+        """The next traces keep sizes open that the functions with these codes took as plain numbers. False if that changes nothing."""
+        if not stay_open():
+            return False
+        known = {form: f for f, form in self._forms.items()}
+        functions = {f for code in codes for f in ([known[code]] if code in known else _functions_of(code))} - self._with_open_calls.keys()
+        found = {f: form for f in functions if (form := of_code(f.__code__, open_calls=True)) is not None}
+        self._with_open_calls |= found
+        return bool(found)
+
+
+def _functions_of(code) -> list[types.FunctionType]:
+    return [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
 
 
 def allow():
@@ -106,9 +126,10 @@ def chosen(asked, then, otherwise):
 # ---- the form
 
 
-def of_code(code: types.CodeType) -> types.CodeType | None:
-    """The code of a function in this form; None if it has no such statement, or is not what its file says."""
-    plain, form = _forms(code.co_filename).get((code.co_name, code.co_firstlineno), (None, None)) if _may_have(code) else (None, None)
+def of_code(code: types.CodeType, open_calls=False) -> types.CodeType | None:
+    """The code of a function in this form; None if it has no such statement, or is not what its file says. open_calls: with calls that keep sizes open."""
+    may_have = not code.co_filename.startswith(_TORCH) if open_calls else _may_have(code)
+    plain, form = _forms(code.co_filename, open_calls).get((code.co_name, code.co_firstlineno), (None, None)) if may_have else (None, None)
     return form if plain is not None and (plain.co_code, plain.co_names, plain.co_freevars) == (code.co_code, code.co_names, code.co_freevars) else None
 
 
@@ -135,17 +156,18 @@ def _has(function: ast.FunctionDef) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _forms(file: str) -> dict[tuple[str, int], tuple[types.CodeType, types.CodeType]]:
+def _forms(file: str, open_calls: bool) -> dict[tuple[str, int], tuple[types.CodeType, types.CodeType]]:
     """The functions of a file with such statements, by name and first line: their code as it is, and in this form."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and _has(f)]
+        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and (_has(f) or open_calls and any(map(_open_call, _own(f))))]
         if not functions:
             return {}
         before = _codes(compile(tree, file, "exec", dont_inherit=True))
         for function in functions:
-            _Rewriter(function).generic_visit(function)
-            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen, whole, unread)], 0))
+            _Rewriter(function, open_calls).generic_visit(function)
+            helpers = (is_open, opposite, chosen, whole, unread, *(_OPEN_CALLS if open_calls else ()))
+            function.body[:0] = [ast.ImportFrom(f.__module__, [ast.alias(f.__name__, f"_ingot_{f.__name__}")], 0) for f in helpers]
         after = _codes(compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True))
     except (SyntaxError, ValueError, RecursionError):
         return {}
@@ -233,6 +255,10 @@ def _is_read_number(part) -> bool:
     return False
 
 
+def _open_call(part) -> ast.Call | None:
+    return in_place_of(part) if isinstance(part, ast.Call) else None
+
+
 def _is_of_torch(function) -> bool:
     return isinstance(function, ast.Attribute) and hasattr(torch if ast.unparse(function.value) == "torch" else torch.Tensor, function.attr)
 
@@ -244,15 +270,17 @@ def _is_pointwise(name: str) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, function):
-        self._function, self._count = function, 0
+    def __init__(self, function, open_calls):
+        self._function, self._open_calls, self._count = function, open_calls, 0
 
     def visit(self, node):
         return node if isinstance(node, _SCOPES) else super().visit(node)
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(ast.Name("_ingot_whole", ast.Load()), node.args, []), node) if _is_whole(node) else node
+        if _is_whole(node):
+            return ast.copy_location(ast.Call(ast.Name("_ingot_whole", ast.Load()), node.args, []), node)
+        return self._open_calls and _open_call(node) or node
 
     def visit_Assert(self, node):
         asserts_numbers = _asserts_numbers(node)

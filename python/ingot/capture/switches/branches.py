@@ -14,6 +14,7 @@ import operator
 import os
 import re
 import sys
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +32,8 @@ _KEPT = "ingot_branches"
 TORCH = os.path.dirname(torch.__file__) + os.sep
 INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
 _PART_OF_MODELS = tuple(TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
-_OPEN_NUMBERS = str(Path(__file__).with_name("open_numbers.py"))
-_ASK_FOR_OTHERS = (TORCH + "__init__.py", TORCH + "overrides.py", _OPEN_NUMBERS)  # SymInt.__bool__, torch._check, torch._assert; functions in the place of torch's
+_IN_PLACE_OF_OTHERS = tuple(str(Path(__file__).with_name(name)) for name in ("open_numbers.py", "equal_tensors.py", "open_calls.py"))
+_ASK_FOR_OTHERS = (TORCH + "__init__.py", TORCH + "overrides.py", *_IN_PLACE_OF_OTHERS)  # SymInt.__bool__, torch._check, torch._assert; functions in the place of torch's
 _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
 _DYNAMO = os.path.join(TORCH, "_dynamo") + os.sep
 _REGIONS_OF_DYNAMO = os.path.join(_DYNAMO, "variables", "higher_order_ops.py")  # asks for torch.cond, scan and the like
@@ -85,6 +86,7 @@ class Branches:
     def __init__(self):
         self.found: dict[sympy.Basic, str] = {}  # and the line of each
         self._fixing: dict[sympy.Basic, str] = {}  # what an operator's numbers fix, and the line of each
+        self.readers: set[types.CodeType] = set()  # functions of the model that took a size as a plain number
         self._decided: dict = {}  # what torch compares and decides because its symbols are at least 1, by the result's node
 
     def __enter__(self):
@@ -119,9 +121,19 @@ class Branches:
             if isinstance(expression, sympy.Basic) and (line := line_of_model(frame)) is not None:
                 condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
                 self._fixing.setdefault(condition, line) if node is size else self._add(condition, line)
+                if type(made) is int and node is not size and expression.free_symbols:
+                    self.readers.add(_asking(frame).f_code)
             return made
 
         return asked
+
+    def answer(self, condition: torch.SymBool, frame) -> bool:
+        """The truth of a condition that a tensor gives, for which the model's code asks from this frame on."""
+        expression, made = condition.node.expr, condition.node.guard_bool("", 0)
+        while frame is not None and line_of_model(frame) is None:
+            frame = frame.f_back
+        self._add(expression if made else sympy.Not(expression), line_of_model(frame) if frame is not None else "")
+        return made
 
     def _add(self, condition, line):
         if condition.free_symbols:
@@ -181,11 +193,17 @@ def _environment(program):
     return next((v.fake_mode.shape_env for n in program.graph.nodes if n.op == "placeholder" and hasattr(v := value_of(n), "fake_mode")), None)
 
 
-def line_of_model(frame) -> str | None:
-    """The line of the model that asks, "" if it is not known; None if torch or ingot asks for itself."""
+def _asking(frame):
+    """The frame for which this one asks."""
     asks = frame
     while frame.f_code.co_filename in _ASK_FOR_OTHERS or frame is not asks and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back
+    return frame
+
+
+def line_of_model(frame) -> str | None:
+    """The line of the model that asks, "" if it is not known; None if torch or ingot asks for itself."""
+    frame = _asking(frame)
     file = frame.f_code.co_filename
     if file.startswith((TORCH, INGOT)) and not file.startswith(_PART_OF_MODELS):
         if not file.startswith(_DYNAMO) and file != _INTERPRETER or file == _REGIONS_OF_DYNAMO:

@@ -1,7 +1,8 @@
 """Numbers that a model's own code reads of its buffers, its parameters and what it makes itself: `if self.initialised:`, `F.pad(x, (int(self.left), 0))`, `assert (torch.linspace(0, 1, 5).diff() > 0).all()`.
 
 torch.export knows no values. Where it could not go on, the model is traced again: what follows from such tensors alone is computed, and the trace goes on with the number. If it follows from a buffer
-or a parameter, an assertion in the graph refuses calls once the number is another."""
+or a parameter, an assertion in the graph refuses calls once the number is another. What follows from open sizes too, `torch.ceil(x.shape[-1] / self.stride).long()`, is a size (size_values.py), and a
+condition on it a branch on sizes."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from ...errors import UnsupportedError
 from ...torch_internals.operators import OpOverload, schema_of
 from ...torch_internals.tracing import calls_recorded_by, node_of, outside_of_traces
 from ...torch_internals.trees import pytree
-from ..functional import computed_from
 from ..memory import may_write, of_memory, value_of, written_operands
-from .branches import INGOT, TORCH
+from . import size_values
+from .branches import INGOT, TORCH, Branches
+from .equal_tensors import EqualTensors
 
 _aten = torch.ops.aten
 _READS = (_aten.item.default, _aten._local_scalar_dense.default)
@@ -30,8 +32,8 @@ _READS = (_aten.item.default, _aten._local_scalar_dense.default)
 class KnownValues:
     """While torch exports. For one thread at a time (tracing.py)."""
 
-    def __init__(self, module: torch.nn.Module):
-        self._module, self._own = module, dict(_tensors(module))
+    def __init__(self, module: torch.nn.Module, equal: EqualTensors):
+        self._module, self._own, self._equal = module, dict(_tensors(module)), equal
         self._asked: dict[str, str] = {}  # by the model's tensors: the line that asked
         self._wanted = False
 
@@ -39,6 +41,11 @@ class KnownValues:
         """The next traces know values. False if the last one did."""
         before, self._wanted = self._wanted, not debug.is_disabled("known_values")
         return self._wanted and not before
+
+    def in_trace(self, branches: Branches) -> KnownValues:
+        """The context of the next trace, whose branches on sizes are recorded."""
+        self._branches = branches
+        return self
 
     def __enter__(self):
         self._asked = {}
@@ -62,12 +69,17 @@ class KnownValues:
 
     def _recording(self, record):
         def recorded(mode, asked, pre_dispatch, args, keywords):
-            if asked not in _READS or (found := self._value(mode, args[0])) is None:
+            if asked not in _READS:
                 return record(mode, asked, pre_dispatch, args, keywords)
+            call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
+            line = _line(sys._getframe(1))
+            if (found := self._value(mode, args[0])) is None:
+                answer = self._equal.assumed(mode, args[0], call, line)
+                return record(mode, asked, pre_dispatch, args, keywords) if answer is None else answer
             number, names = found
+            if isinstance(number, torch.SymBool):
+                number = self._branches.answer(number, sys._getframe(1))
             if names:
-                call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
-                line = _line(sys._getframe(1))
                 self._asked |= dict.fromkeys(names, line)
                 if args[0].device.type != "cpu":
                     log.warning("%s has to stay %s (%s), which is not checked: the host would wait for the GPU", ", ".join(sorted(names)), number, line)
@@ -77,31 +89,61 @@ class KnownValues:
 
         return recorded
 
-    def _value(self, mode, tensor) -> tuple[bool | int | float, set[str]] | None:
+    def _value(self, mode, tensor) -> tuple[bool | int | float | torch.SymInt | torch.SymBool, set[str]] | None:
         """The number in a tensor, and the names of the model's tensors that it follows from; None if it follows from an input, from a random number or from what the model has written."""
         if (asked := node_of(tensor, mode)) is None:
             return None
-        nodes = computed_from([asked])
-        if any(node.op not in ("placeholder", "get_attr") and not _gives_the_same_again(node) for node in nodes):
+        nodes = _computed_from(asked)
+        if any(node.op not in ("placeholder", "get_attr") and not _is_size(node) and not _gives_the_same_again(node) for node in nodes):
             return None
-        if not _written(asked.graph).isdisjoint(of_memory(value_of(node)) for node in nodes):
+        if not _written(asked.graph).isdisjoint(of_memory(value_of(node)) for node in nodes if not _is_size(node)):
             return None
         values, names = {}, set()
         now = {node: name for name, traced in _tensors(self._module) if (node := node_of(traced, mode)) is not None and node.op in ("placeholder", "get_attr")}
-        with outside_of_traces():
-            for node in asked.graph.nodes:
-                if node not in nodes:
-                    continue
-                if node.op == "call_function":
-                    values[node] = node.target(*pytree.tree_map_only(torch.fx.Node, values.get, node.args), **pytree.tree_map_only(torch.fx.Node, values.get, node.kwargs))
-                elif node in now:
-                    values[node] = self._own[now[node]]
-                    names.add(now[node])
-                elif node.op == "get_attr":
-                    values[node] = getattr(mode.tracer.root, node.target)
-                else:
+        for node in asked.graph.nodes:
+            if node not in nodes:
+                continue
+            if _is_size(node):
+                values[node] = value_of(node)
+            elif any(isinstance(values.get(operand), _OPEN) for operand in node.all_input_nodes):
+                values[node] = size_values.computed(node, values)
+                if values[node] is None:
                     return None
-            return values[asked].item(), names
+            elif node.op == "call_function":
+                with outside_of_traces():
+                    values[node] = node.target(*pytree.tree_map_only(torch.fx.Node, values.get, node.args), **pytree.tree_map_only(torch.fx.Node, values.get, node.kwargs))
+            elif node in now:
+                values[node] = self._own[now[node]]
+                names.add(now[node])
+            elif node.op == "get_attr":
+                values[node] = getattr(mode.tracer.root, node.target)
+            else:
+                return None
+        found = values[asked]
+        if isinstance(found, size_values.Ratio):
+            return (found.over, names) if found.under == 1 and not tensor.is_floating_point() else None
+        if isinstance(found, torch.Tensor):
+            with outside_of_traces():
+                return found.item(), names
+        return found, names
+
+
+_OPEN = (torch.SymInt, torch.SymBool, size_values.Ratio)
+
+
+def _is_size(node) -> bool:
+    return isinstance(value_of(node), torch.SymInt)
+
+
+def _computed_from(asked: torch.fx.Node) -> set[torch.fx.Node]:
+    """The node and all that it is computed from; of a size nothing."""
+    found, left = set(), [asked]
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left += () if _is_size(node) else node.all_input_nodes
+    return found
 
 
 def _tensors(module):
