@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -28,6 +29,28 @@ TEST(block_ops, transposes_of_every_element) {
         }
         block_ops().transpose_elements(element, to.data() + element, to_row, from.data() + element, from_row, rows, columns);
         ASSERT_EQ(to, want) << rows << " x " << columns << " elements of " << element << " bytes";
+      }
+    }
+  }
+}
+
+// A number's function is the same bits alone, in a row of any length, and beside numbers for which the vectors' formula does not hold.
+TEST(block_ops, functions_do_not_depend_on_neighbours) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> numbers(0.01f, 4000.0f);
+  std::vector<float> x(333);
+  for (float& v : x) v = numbers(random);
+  for (size_t i = 7; i < x.size(); i += 41) x[i] = std::array{0.0f, -0.0f, -2.0f, 1e-40f, infinity, -infinity, 5000.0f, 1e9f}[i / 41 % 8];
+  for (ir::Op op : {ir::Op::log, ir::Op::sin, ir::Op::cos, ir::Op::softplus}) {
+    std::vector<float> all(x.size()), one(1);
+    const BlockArgument in{x.data(), false};
+    block_ops().map_f32(op, all.data(), &in, static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (bool uniform : {false, true}) {
+        const BlockArgument alone{x.data() + i, uniform};
+        block_ops().map_f32(op, one.data(), &alone, 1);
+        EXPECT_EQ(std::memcmp(one.data(), all.data() + i, sizeof(float)), 0) << ir::name_of(op) << " of " << x[i] << " is " << one[0] << " alone and " << all[i];
       }
     }
   }

@@ -108,6 +108,7 @@ kernels::matmul::ProductSizes sizes_of(const Site& site, const Gemm& g, const Se
   s.in_order = settings.deterministic == Deterministic::batch;
   s.packed = g.packed || can_be_packed(g);
   s.panel = g.encoding ? g.encoding->storage : s.packed || !ir::is_float(g.type) ? g.type : g.type == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+  s.rounds = ir::is_float(g.type) && ir::size_of(g.type) == 2;
   if (site.body == nullptr) return s;
   auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(1); };
   s.rows = 1;

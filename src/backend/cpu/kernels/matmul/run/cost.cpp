@@ -29,7 +29,7 @@ struct Numbers {
   double blocks(int64_t rows) const { return std::max(1.0, std::round(m / static_cast<double>(rows))); }
   double products() const { return m * of_b; }
   // Cycles to end the vectors of results of a half type.
-  double ends(const ProductSizes& s, const Cpu& cpu, double cycles) const { return ir::size_of(s.panel) < 4 ? m * times(s.n, 2 * cpu.lanes) * 2 * cycles : 0; }
+  double ends(const ProductSizes& s, const Cpu& cpu, double cycles) const { return s.rounds || ir::size_of(s.panel) < 4 ? m * times(s.n, 2 * cpu.lanes) * 2 * cycles : 0; }
 };
 
 // Packing B in each run, of one product.

@@ -14,6 +14,7 @@ struct ProductSizes {
   ir::DType panel = ir::DType::f32;    // of B, as the kernel reads it
   bool packed = true;                  // B is in panels; else each run packs it
   bool in_order = false;               // the choice must not depend on the number of rows
+  bool rounds = false;                 // results are of a half type, whatever the panel's is
   std::optional<conv::ConvSizes> image = std::nullopt;  // A is read through this map
 };
 

@@ -50,6 +50,7 @@ struct Plan : Problem {
   int64_t a_size = 4;  // bytes per element of A as tiles read it
   int64_t c_words = 1;  // floats in the memory of a sum
   bool direct;  // tiles run the epilogue and store into the result themselves
+  bool plain = false;  // sums of 8 bytes are the results: tiles store them there
   std::vector<Blocking> choices;  // the usual one first
   Blocking blocking;
   int64_t k_size;  // of a K block
@@ -66,6 +67,8 @@ void find_end(Plan& p, const Program& body) {
   const auto& strides = p.bound.strides;
   SimpleEpilogue& s = p.simple = body.simple;
   p.direct = false;
+  const ProgramStore& store = body.stores[0];
+  p.plain = !p.f32 && p.k > 0 && body.code.size() == 1 && body.has_accumulator && body.memory[store.operand] == p.way.panel && strides[store.operand].back() == 1;
   if (!p.f32 || p.k == 0 || strides[body.stores[0].operand].back() != 1) return;
   auto is_row = [&](int k) {  // the same for all rows: a bias
     const std::vector<int64_t>& of = strides[static_cast<size_t>(k)];
@@ -171,7 +174,7 @@ Blocking blocking_of(const Plan& p, const Algorithm& of, const Constants& c, con
 
 // Resolved::nanoseconds.
 double nanoseconds_of(const Plan& p, const Algorithm& of, const Constants& c, const Call& call) {
-  ProductSizes sizes{static_cast<double>(p.batch * p.m), p.m, p.n, p.k, p.panel, c.packed, c.in_order};
+  ProductSizes sizes{static_cast<double>(p.batch * p.m), p.m, p.n, p.k, p.panel, c.packed, c.in_order, p.f32 && ir::size_of(c.body->memory[c.body->stores[0].operand]) == 2};
   if (c.map)
     sizes.image = conv::sizes_of(resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes())), static_cast<size_t>(c.batch_rank),
                                  c.map->m_rank, SIZE_MAX, p.n);
@@ -370,6 +373,14 @@ class Block {
       ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
     });
   }
+  // A tile whose sums are the result, of a panel of which this many columns count.
+  void plain_tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, int64_t columns, Ahead& ahead) const {
+    const auto* of_part = p_.way.tiles->part[0];
+    if (columns == ops_.columns || of_part == nullptr) return tile(a, stride, rows, panel, k, c, ldc, first, nullptr, ahead);
+    in_sums(k, p_.way.sum, [&](int64_t k0, int64_t n) {
+      of_part[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, nullptr, static_cast<int>(columns));
+    });
+  }
   int64_t sum_offset(int64_t k0) const {
     const DType type = p_.way.decodes() ? p_.way.decoded : p_.panel;
     return k0 / panel_depth(type) * row_bytes(type);
@@ -446,7 +457,7 @@ class Block {
   // otherwise in a block of rows by a segment of columns.
   void rows_of_panels(int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
-    const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
+    const bool in_result = p_.plain || (p_.direct && s.type == DType::f32), in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
     const int64_t tiles = p_.way.tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, tuning::columns_of_block / ops_.columns);
     const Rows result = rows_of(c_.body->stores[0].operand, m), scale = p_.direct ? rows_of(s.scale, m) : Rows{}, bias = p_.direct ? rows_of(s.bias, m) : Rows{},
                residual = p_.direct ? rows_of(s.residual, m) : Rows{};
@@ -485,7 +496,7 @@ class Block {
           Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? b_.panel(q, k1) : b_.panel(p + 1, p + 1 == q1 ? 0 : k0), tiles);
           if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
-          const bool part = p_.direct && n + ops_.columns > p_.n;
+          const bool part = (p_.direct || p_.plain) && n + ops_.columns > p_.n;
           for (int64_t t = 0; t < tiles; ++t) {
             const int64_t r0 = p_.way.first_row(t, tiles, rows), r1 = p_.way.first_row(t + 1, tiles, rows);
             if (residual.data != nullptr) end.residual = residual.at(r0, n);
@@ -506,9 +517,14 @@ class Block {
               continue;
             }
             float* c = in_tile ? scratch : scratch + (r0 * ldc + (p - q) * ops_.columns) * p_.c_words;
-            if (in_result) c = part || in_scratch ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
+            if (in_result) c = part || in_scratch ? scratch + r0 * ops_.columns * p_.c_words : reinterpret_cast<float*>(result.at(r0, n));
             const int64_t c_row = (part && in_result) || in_scratch ? ops_.columns : ldc;
-            if (part && ends) {
+            if (p_.plain) {
+              const int64_t columns = std::min<int64_t>(ops_.columns, p_.n - n);
+              plain_tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, columns, ahead);
+              for (int64_t r = r0; part && k1 == p_.k && r < r1; ++r)
+                std::memcpy(result.at(r, n), scratch + r * ops_.columns * p_.c_words, static_cast<size_t>(columns) * sizeof(double));
+            } else if (part && ends) {
               tile_of_part(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, end, result.at(r0, n), result.stride, ahead);
             } else {
               tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, ends ? &end : nullptr, ahead);
@@ -517,7 +533,7 @@ class Block {
           }
         }
       }
-      if (p_.direct) continue;
+      if (p_.direct || p_.plain) continue;
       const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;

@@ -37,7 +37,7 @@ struct TileOps {
     // Runs `rounds` of independent multiply-adds in registers and returns the number of floating-point operations, to measure the machine.
     double (*multiply_adds)(int64_t rounds) = nullptr;
     // For a last panel that is not full, if the epilogue is short and all it reads is f32: reads and writes only the first `columns` columns. By number of
-    // rows; [0]: up to half of a panel, [1]: more. Null if there are none.
+    // rows; [0]: up to half of a panel, [1]: more. Null if there are none. Of doubles [0] alone, for any number of columns: it writes whole vectors.
     using PartTile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, int columns);
     const PartTile* part[2] = {};
   };
