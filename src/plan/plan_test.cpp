@@ -419,7 +419,7 @@ TEST(Plan, OnlyReadersThatKnowAllThatIsInAFileReadIt) {
 TEST(Plan, ProgramsOfAnotherRevisionAreNotThoseOfThisBuild) {
   const std::vector<std::byte> good = bytes_of(sample());
   EXPECT_FALSE(read(good, nullptr)->outdated);
-  for (uint32_t revision : {program_revision - 1, program_revision + 1}) EXPECT_TRUE(read(with_header(good, [&](Header& h) { h.programs = revision; }), nullptr)->outdated);
+  for (uint32_t revision : {oldest_programs - 1, program_revision + 1}) EXPECT_TRUE(read(with_header(good, [&](Header& h) { h.programs = revision; }), nullptr)->outdated);
 }
 
 TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {

@@ -370,7 +370,7 @@ std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<co
   std::copy(file.header.weights_hash.begin(), file.header.weights_hash.end(), plan->hash.begin() + sizeof(Hash128));
   plan->weights_hash = file.header.weights_hash;
   if (file.signature) plan->signer = text_of(file.signature->key);
-  plan->outdated = file.header.programs != program_revision;
+  plan->outdated = file.header.programs < oldest_programs || file.header.programs > program_revision;
   verify_layout(*plan, file.weights);
   verify(*plan);
   if (has_device_code(*plan)) {

@@ -177,7 +177,7 @@ Parts layout(const Plan& plan, Values values) {
   h.magic = file_magic;
   h.major = format_major;
   h.minor = format_minor;
-  h.programs = program_revision;
+  h.programs = revision_of(plan);
   h.metadata_bytes = metadata.size();
   h.weights_bytes = total;
   h.metadata_hash = hash128(std::as_bytes(std::span(metadata)));
@@ -195,6 +195,16 @@ Parts layout(const Plan& plan, Values values) {
     parts.list.push_back(padding(w));
   }
   return parts;
+}
+
+// The least revision that has all kernels of the plan's programs.
+uint32_t revision_of(const Plan& plan) {
+  auto groups = [](const Function& f) {
+    return std::any_of(f.programs.begin(), f.programs.end(), [](const Program& p) {
+      return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kernel == "matmul_pack_groups"; });
+    });
+  };
+  return std::any_of(plan.targets.begin(), plan.targets.end(), [&](const ForTarget& t) { return groups(t.prepare); }) ? program_revision : oldest_programs;
 }
 
 }  // namespace
