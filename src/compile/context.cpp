@@ -16,7 +16,7 @@ using namespace ir;
 Backend backend_for(const Target& target, const Options& options) {
   const std::string& when = options.text("deterministic");
   const auto deterministic = when == "batch" ? backend::Deterministic::batch : when == "off" ? backend::Deterministic::off : backend::Deterministic::run;
-  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype")), std::stoll(options.text("weight_group"))};
+  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype")), options.integer("weight_group")};
 }
 
 backend::Offers Backend::offers(const backend::Site& site, bool image_may_be_copied) const {

@@ -148,6 +148,16 @@ struct Parts {
   std::vector<std::span<const std::byte>> list;
 };
 
+// The least revision that has all kernels of the plan's programs.
+uint32_t revision_of(const Plan& plan) {
+  auto groups = [](const Function& f) {
+    return std::any_of(f.programs.begin(), f.programs.end(), [](const Program& p) {
+      return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kernel == "matmul_pack_groups"; });
+    });
+  };
+  return std::any_of(plan.targets.begin(), plan.targets.end(), [&](const ForTarget& t) { return groups(t.prepare); }) ? program_revision : oldest_programs;
+}
+
 Parts layout(const Plan& plan, Values values) {
   // Tied weights share their bytes. Offsets count from the start of the weights section.
   std::vector<uint64_t> offsets(plan.weights.size(), 0);
@@ -195,16 +205,6 @@ Parts layout(const Plan& plan, Values values) {
     parts.list.push_back(padding(w));
   }
   return parts;
-}
-
-// The least revision that has all kernels of the plan's programs.
-uint32_t revision_of(const Plan& plan) {
-  auto groups = [](const Function& f) {
-    return std::any_of(f.programs.begin(), f.programs.end(), [](const Program& p) {
-      return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kernel == "matmul_pack_groups"; });
-    });
-  };
-  return std::any_of(plan.targets.begin(), plan.targets.end(), [&](const ForTarget& t) { return groups(t.prepare); }) ? program_revision : oldest_programs;
 }
 
 }  // namespace

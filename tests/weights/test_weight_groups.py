@@ -39,7 +39,7 @@ def replaced(module: torch.nn.Module, dtype: torch.dtype, group: int) -> torch.n
 
 def check(module, x, compiled=None, group=32, depth=256, **option):
     dtype = x.dtype
-    engine = compiled if compiled is not None else ingot.compile(module, inputs=[x], weight_dtype="int4", weight_group=str(group), **option)
+    engine = compiled if compiled is not None else ingot.compile(module, inputs=[x], weight_dtype="int4", weight_group=group, **option)
     with torch.no_grad():
         assert_accurate(engine(x), replaced(module, dtype, group)(x), replaced(module, torch.float64, group)(x.double()), depth)
     return engine
@@ -123,14 +123,14 @@ def test_the_reference_computes_the_same(tmp_path):
 
 def test_values_of_the_options():
     x = torch.randn(3, 128)
-    with pytest.raises(ingot.OptionError, match='option weight_group is "48"; "32", "64" or "128" is needed'):
-        ingot.compile(layers(), inputs=[x], weight_dtype="int4", weight_group="48")
+    with pytest.raises(ingot.OptionError, match='option weight_group is "48"; 32, 64 or 128 is needed'):
+        ingot.compile(layers(), inputs=[x], weight_dtype="int4", weight_group=48)
 
 
 class Grouped(torch.nn.Module):
     """A layer with weights in groups, as torchao's exported graphs compute it."""
 
-    def __init__(self, dtype, zeros, group=32, columns=40, depth=128, offset=0):
+    def __init__(self, dtype, zeros, group=32, columns=40, depth=256):
         super().__init__()
         made = torch.Generator().manual_seed(3)
         self.register_buffer("q", torch.randint(-8, 8, (columns, depth), generator=made, dtype=torch.int8))
@@ -154,9 +154,9 @@ class Grouped(torch.nn.Module):
 def test_weights_that_a_model_encoded_itself(dtype, zeros, group):
     module = Grouped(dtype, zeros, group)
     for rows in (1, 3, 40):
-        x = torch.randn(rows, 128).to(dtype)
+        x = torch.randn(rows, 256).to(dtype)
         engine = ingot.compile(module, inputs=[x])
-        assert_accurate(engine(x), module(x), torch.nn.functional.linear(x.double(), module.weight(torch.float64)), depth=128)
+        assert_accurate(engine(x), module(x), torch.nn.functional.linear(x.double(), module.weight(torch.float64)), depth=256)
         assert packings(engine) == ["matmul_pack_groups"]
 
 
@@ -205,7 +205,7 @@ def held(columns=24, depth=64):
 @pytest.mark.parametrize("way", ["compile", "program", "torch.compile"])
 def test_weights_that_are_tensor_subclasses(way, tmp_path):
     module, x = held(), torch.randn(3, 64)
-    plain = copy.deepcopy(module)
+    plain = held()
     plain[0].weight = torch.nn.Parameter(module[0].weight.plain(), requires_grad=False)
     if way == "torch.compile":
         compiled = torch.compile(module, backend="ingot", options={"fallback": "error"})
@@ -235,16 +235,16 @@ def quantised(config, dtype):
         "int4": lambda: torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=torchao.PerGroup(32)),
         "int8 activations": lambda: torchao.Int8DynamicActivationInt8WeightConfig(),
     }[config]()
+    module = module[:1] if config == "int8 activations" else module
     torchao.quantize_(module, made)
-    plain = copy.deepcopy(module).double() if config == "never" else None
-    return module, plain
+    return module
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("config", ["int8", "int4", "int8 activations"])
 @pytest.mark.parametrize("way", ["compile", "program", "torch.compile"])
 def test_torchao(way, config, dtype):
-    module, _ = quantised(config, dtype)
+    module = quantised(config, dtype)
     x = torch.randn(3, 128).to(dtype)
     if way == "torch.compile":
         torch._dynamo.reset()
@@ -254,14 +254,14 @@ def test_torchao(way, config, dtype):
         if config == "int4":
             assert packings(compiled) == ["matmul_pack_groups"] * 2
     with torch.no_grad():
-        eager = module(x)
-        if config == "int8 activations":  # integer products are exact, and so is what rounds the activations
-            assert torch.equal(compiled(x), eager) or torch.allclose(compiled(x), eager, rtol=4 * torch.finfo(dtype).eps, atol=0)
-            return
+        eager, found = module(x), compiled(x)
         plain = torch.nn.Sequential(torch.nn.Linear(128, 96), torch.nn.ReLU(), torch.nn.Linear(96, 64)).double()
-        for i in (0, 2):
+        if config == "int8 activations":  # one layer: what rounds the activations of a second one may differ in the last bit before it
+            scale, zero = torch.ops.torchao.choose_qparams_affine(x, "SYMMETRIC", [1, 128], torch.int8, -128, 127, 1.1920928955078125e-07, torch.float32, torch.int8, True)
+            x = torch.ops.torchao.quantize_affine(x, [1, 128], scale, zero, torch.int8, -128, 127).double() * scale.double()
+        for i in range(0, len(module), 2):
             weight = module[i].weight
             scale = weight.scale.double().repeat_interleave(weight.shape[1] // weight.scale.shape[1], 1)
             plain[i].weight.data.copy_(weight.qdata.double() * scale)
             plain[i].bias.data.copy_(module[i].bias.double())
-        assert_accurate(compiled(x), eager, plain(x.double()), depth=128)
+        assert_accurate(found, eager, plain[: len(module)](x.double()), depth=128)

@@ -103,25 +103,64 @@ struct GroupedRows {
   int64_t group = 0;
 };
 
+// True for a view of all elements in their order: axes are merged, split, or have one element.
+bool keeps_order(const Graph& g, const Node& view) {
+  const AffineMap& map = view.attributes.map("map");
+  if (map.fill || !is_bijective(map, g.type(view.in[0]).dims)) return false;
+  std::vector<uint32_t> order;
+  for (const AffineMap::Axis& axis : map.axes) {
+    for (const AffineMap::Term& t : axis.terms) order.push_back(t.axis);
+  }
+  return std::is_sorted(order.begin(), order.end());
+}
+
 // Numbers of each block: as [N, G], in their own type, before they were widened and given the axes of a body.
 ValueId of_blocks(const Graph& g, ValueId v, const Dims& dims) {
   for (;;) {
     const Node& n = g.producer(v);
     const bool widens = n.op == Op::cast && (g.type(n.in[0]).dtype == DType::i8 || size_of(g.type(n.in[0]).dtype) < size_of(g.type(v).dtype));
-    const bool plain = n.op == Op::reshape || (n.op == Op::view && !n.attributes.map("map").fill && is_bijective(n.attributes.map("map"), g.type(n.in[0]).dims));
+    const bool plain = n.op == Op::reshape || (n.op == Op::view && keeps_order(g, n));
     if (g.type(v).dims == dims && !widens) return v;
     if (!widens && !plain) return none_id;
     v = n.in[0];
   }
 }
 
-// `rows`: [N, K]. A rounding to a half type behind the scale is the model's own, and not of this form.
-std::optional<GroupedRows> grouped_rows(const Graph& g, ValueId rows) {
-  const Node& whole = g.producer(rows);
-  if (whole.op != Op::reshape) return std::nullopt;
-  const Dims &matrix = g.type(rows).dims, &dims = g.type(whole.in[0]).dims;
-  const Node& times = g.producer(whole.in[0]);
-  if (times.op != Op::mul || dims.size() != 3 || !(dims[0] == matrix[0]) || !dims[1].is_constant() || !dims[2].is_constant()) return std::nullopt;
+ValueId before_widening(const Graph& g, ValueId v) {
+  for (const Node* n = &g.producer(v); n->op == Op::cast && is_float(g.type(n->in[0]).dtype) && size_of(g.type(n->in[0]).dtype) < size_of(g.type(v).dtype); n = &g.producer(v)) v = n->in[0];
+  return v;
+}
+
+// The values [N, G, K / G] of which B [K, N] is made: one, or those of several layers side by side. Empty: it has another form.
+std::vector<ValueId> groups_behind(const Graph& g, ValueId b) {
+  if (const Node& n = g.producer(b); n.op == Op::reshape && g.type(n.in[0]).dims.size() == 3) {
+    Viewed at{n.in[0], identity(g.type(n.in[0]).dims)};
+    follow_views(g, at);
+    const Dims& dims = g.type(at.value).dims;
+    const bool fits = dims.size() == 3 && at.map == permute_map(dims, {1, 2, 0});
+    return fits ? std::vector{before_widening(g, at.value)} : std::vector<ValueId>();
+  }
+  Viewed at{b, identity(g.type(b).dims)};
+  follow_views(g, at);
+  const Dims& dims = g.type(at.value).dims;
+  if (dims.size() != 2 || !(at.map == permute_map(dims, {1, 0}))) return {};
+  const Node& concat = g.producer(at.value);
+  std::vector<ValueId> parts{at.value};
+  if (concat.op == Op::concat && concat.attributes.integer("axis") == 0) parts = concat.in;
+  for (ValueId& part : parts) {
+    part = before_widening(g, part);
+    const Node& whole = g.producer(part);
+    if (whole.op != Op::reshape || g.type(whole.in[0]).dims.size() != 3 || !(g.type(whole.in[0]).dims[0] == g.type(part).dims[0])) return {};
+    part = before_widening(g, whole.in[0]);
+  }
+  return parts;
+}
+
+// `values`: [N, G, K / G]. A rounding to a half type behind the scale is the model's own, and not of this form.
+std::optional<GroupedRows> grouped_rows(const Graph& g, ValueId values) {
+  const Dims& dims = g.type(values).dims;
+  const Node& times = g.producer(values);
+  if (times.op != Op::mul || !dims[1].is_constant() || !dims[2].is_constant()) return std::nullopt;
   const Dims blocks{dims[0], dims[1]};
   for (size_t k = 0; k < 2; ++k) {
     GroupedRows out{times.in[k], of_blocks(g, times.in[1 - k], blocks)};
@@ -188,19 +227,11 @@ class Encoder {
 
   // B of a model that encoded its weight in groups: one layer, or several side by side.
   std::optional<Groups> groups_of_b(Graph& to, ValueId b, const std::vector<ValueId>& renamed) const {
-    Viewed at{b, identity(g_.type(b).dims)};
-    follow_views(g_, at);
-    const Dims& dims = g_.type(at.value).dims;
-    if (dims.size() != 2 || !(at.map == permute_map(dims, {1, 0}))) return std::nullopt;
-    const Node& concat = g_.producer(at.value);
-    std::vector<ValueId> parts{at.value};
-    if (concat.op == Op::concat && concat.attributes.integer("axis") == 0) parts = concat.in;
     std::vector<Handle> numbers, scales, zeros;
-    for (ValueId part : parts) {
-      while (g_.producer(part).op == Op::cast && size_of(g_.type(g_.producer(part).in[0]).dtype) < size_of(g_.type(part).dtype)) part = g_.producer(part).in[0];
+    for (ValueId part : groups_behind(g_, b)) {
       const auto rows = grouped_rows(g_, part);
       if (!rows) return std::nullopt;
-      const Dim n = g_.type(part).dims[0], k = g_.type(part).dims[1];
+      const Dim n = g_.type(part).dims[0], k = g_.type(b).dims[0];
       // Groups that no kernel reads are several smaller ones of one scale.
       int64_t group = rows->group;
       for (int64_t size : {128, 64, 32}) {
@@ -217,6 +248,7 @@ class Encoder {
       const bool alike = scales.back().dims()[1] == scales[0].dims()[1] && scales.back().dtype() == scales[0].dtype() && (zeros.empty() || zeros.size() == numbers.size());
       if (!alike) return std::nullopt;
     }
+    if (numbers.empty()) return std::nullopt;
     auto joined = [](const std::vector<Handle>& of) { return of.size() > 1 ? ir::concat(of, 0) : of[0]; };
     return Groups{joined(numbers), joined(scales), zeros.empty() ? std::nullopt : std::optional(joined(zeros))};
   }

@@ -428,7 +428,7 @@ TEST(matmul, int4_groups) {
         }
         for (DType type : {DType::f32, DType::bf16, DType::f16}) {
           for (int64_t m : {0, 1, 2, 3, 6, 7, 33, 130}) {
-            if (m > 6 && type == DType::f16) continue;
+            if ((m > 6 && type == DType::f16) || (m > 7 && k > 1000 && (of_scale != DType::bf16 || !zeros))) continue;
             SCOPED_TRACE(fmt::format("{} {} x {} x {} by {}, scales {}, zeros {}", ir::name_of(type), m, n, k, group, ir::name_of(of_scale), zeros));
             TestTensor a(type, {m, k}), out(DType::f32, {m, n}), bias(DType::f32, {m, n}, {}, {0});
             fill_with_integers(a, 1);
@@ -441,7 +441,8 @@ TEST(matmul, int4_groups) {
             body.store(DType::f32, body.map(Op::add, DType::f32, {sum, body.load(DType::f32)}));
             const std::vector<double> rows = a.values();
             for (bool in_order : {false, true}) {
-              const MatmulArgs args{true, 0, backend::cpu::emit(body.body).code, in_order, std::nullopt, groups};
+              const backend::cpu::Emitted code = backend::cpu::emit(body.body);
+              const MatmulArgs args{true, 0, code.code, in_order, std::nullopt, groups};
               int computed = 0;
               for (std::string_view kernel : kernels_of("matmul")) {
                 if (!run_kernel(kernel, serialise(args), {&a, &packed, &bias, &out}, {m, n, k}, three())) continue;
