@@ -136,6 +136,18 @@ class weights_left_out(torch.nn.Module):
         return self.last(x).tanh()
 
 
+@kind(rows(64), weight_dtype="int4")
+class groups(torch.nn.Module):
+    """Weights of 4 bits in groups: steps of revision 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(64, 24), torch.nn.Linear(24, 5)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
 @kind(torch.zeros(1, 4, 6, 5).to(memory_format=torch.channels_last), target="reference")
 class reference(torch.nn.Module):
     """For the reference backend; an input and a weight whose axes have another order in memory."""

@@ -7,7 +7,7 @@ import torch
 
 def composites() -> dict:
     """How each is written here, by operator: none where torchao is not imported."""
-    op = getattr(getattr(torch.ops, "torchao"), "dequantize_affine", None)
+    op = getattr(torch.ops.torchao, "dequantize_affine", None)
     return {} if op is None else {op.default: dequantize_affine}
 
 
@@ -15,9 +15,10 @@ def dequantize_affine(input, block_size, scale, zero_point, input_dtype, quant_m
     """(input - zero_point) * scale, where each has one scale and zero_point for block_size[i] elements along axis i. The operator asks for integers from quant_min to quant_max: others are clamped.
 
     A matrix of int8 with blocks along its last axis; torch's own decomposition for anything else."""
-    group = block_size[-1] if len(block_size) == 2 else 0
-    if input.dim() != 2 or input.dtype != torch.int8 or group < 1 or block_size[0] != 1 or input.shape[1] % group != 0 or not torch.is_tensor(scale) or quant_min is None or quant_max is None:
+    along_rows = input.dim() == 2 and len(block_size) == 2 and block_size[0] == 1
+    if not along_rows or input.dtype != torch.int8 or quant_min is None or quant_max is None or input.shape[1] % block_size[1] != 0:
         return NotImplemented
+    group = block_size[1]
     rows, groups = input.shape[0], input.shape[1] // group
     if scale.numel() != rows * groups or zero_point is not None and zero_point.numel() != rows * groups:
         return NotImplemented

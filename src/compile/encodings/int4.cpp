@@ -10,7 +10,7 @@ using namespace ir;
 
 namespace {
 
-constexpr double least_int4 = -8, most_int4 = 7;
+constexpr double least_int4 = -0x8, most_int4 = 0x7;
 
 EncodedWeight encode_int4(const Handle& rows, int64_t group) {
   const Dim n = rows.dim(0), groups = rows.dim(1).value() / group;

@@ -8,6 +8,7 @@
 #include "compile/passes/passes.h"
 #include "ir/constants.h"
 #include "ir/replace.h"
+#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::compile {
 
@@ -233,10 +234,9 @@ class Encoder {
       if (!rows) return std::nullopt;
       const Dim n = g_.type(part).dims[0], k = g_.type(b).dims[0];
       // Groups that no kernel reads are several smaller ones of one scale.
-      int64_t group = rows->group;
-      for (int64_t size : {128, 64, 32}) {
-        if (group > 128 && rows->group % size == 0) group = size;
-      }
+      int64_t group = std::min<int64_t>(rows->group, UINT8_MAX);
+      while (group > 1 && !(kernels::Groups{static_cast<uint8_t>(group)}.valid() && rows->group % group == 0)) --group;
+      if (group == 1) return std::nullopt;
       auto of_groups = [&](ValueId v) {
         const Handle x(&to, renamed[v]);
         const Dim blocks = x.dim(1), times = rows->group / group;

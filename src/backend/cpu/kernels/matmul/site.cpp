@@ -38,9 +38,11 @@ bool is_narrow_float(ir::DType type) { return type == ir::DType::f32 || type == 
 // The groups of a B that is packed, or whose numbers and scales can be; none: it has none that are read.
 kernels::Groups groups_of(const Gemm& g) {
   if (g.packed) return kernels::groups_of(g.packed->encoding);
-  if (!g.encoding || g.encoding->needed > 4 || g.encoding->storage != ir::DType::i8 || !g.encoding->block || g.encoding->block->n != 1 || g.scale == nullptr) return {};
+  if (!g.encoding || g.scale == nullptr) return {};
+  const bool fits_4_bits = g.encoding->storage == ir::DType::i8 && g.encoding->needed <= 4;
+  if (!fits_4_bits || !g.encoding->block || g.encoding->block->n != 1) return {};
   const int64_t size = g.encoding->block->k;
-  if (size > 128 || g.encoding->zero != (g.zero != nullptr) || (g.zero != nullptr && g.zero->type != ir::DType::i8)) return {};
+  if (size < 1 || size > UINT8_MAX || g.encoding->zero != (g.zero != nullptr) || (g.zero != nullptr && g.zero->type != ir::DType::i8)) return {};
   const kernels::Groups groups{static_cast<uint8_t>(size), static_cast<uint8_t>(g.scale->type == ir::DType::bf16 ? 2 : 4), g.encoding->zero};
   return groups.valid() && is_narrow_float(g.scale->type) ? groups : kernels::Groups{};
 }

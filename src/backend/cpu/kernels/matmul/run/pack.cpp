@@ -162,7 +162,7 @@ std::shared_ptr<const void> load_pack_groups(std::span<const std::byte>, size_t 
 Groups groups_of(const Call& call) {
   const std::span<const TensorRef> in = call.operands;
   const int64_t k = call.sizes[0], n = call.sizes[1], groups = in[1].rank == 2 ? in[1].dims[0] : 0;
-  if (groups < 1 || k % groups != 0 || k / groups > 128 || !half_or_float(in[1].dtype) || in[1].dims[1] != n) return {};
+  if (groups < 1 || k % groups != 0 || k / groups > UINT8_MAX || !half_or_float(in[1].dtype) || in[1].dims[1] != n) return {};
   const bool numbers = in[0].dtype == DType::i8 && in[0].rank == 2 && in[0].dims[0] == k && in[0].dims[1] == n;
   const bool zeros = in.size() == 3 || (in[2].dtype == DType::i8 && in[2].rank == 2 && in[2].dims[0] == groups && in[2].dims[1] == n);
   return numbers && zeros ? Groups{static_cast<uint8_t>(k / groups), static_cast<uint8_t>(in[1].dtype == DType::bf16 ? 2 : 4), in.size() == 4} : Groups{};
