@@ -151,9 +151,8 @@ struct Parts {
 // The least revision that has all kernels of the plan's programs.
 uint32_t revision_of(const Plan& plan) {
   auto groups = [](const Function& f) {
-    return std::any_of(f.programs.begin(), f.programs.end(), [](const Program& p) {
-      return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kernel == "matmul_pack_groups"; });
-    });
+    return std::any_of(f.programs.begin(), f.programs.end(),
+                       [](const Program& p) { return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kernel == "matmul_pack_groups"; }); });
   };
   return std::any_of(plan.targets.begin(), plan.targets.end(), [&](const ForTarget& t) { return groups(t.prepare); }) ? program_revision : oldest_programs;
 }

@@ -128,7 +128,8 @@ ValueId of_blocks(const Graph& g, ValueId v, const Dims& dims) {
 }
 
 ValueId before_widening(const Graph& g, ValueId v) {
-  for (const Node* n = &g.producer(v); n->op == Op::cast && is_float(g.type(n->in[0]).dtype) && size_of(g.type(n->in[0]).dtype) < size_of(g.type(v).dtype); n = &g.producer(v)) v = n->in[0];
+  for (const Node* n = &g.producer(v); n->op == Op::cast && is_float(g.type(n->in[0]).dtype) && size_of(g.type(n->in[0]).dtype) < size_of(g.type(v).dtype); n = &g.producer(v))
+    v = n->in[0];
   return v;
 }
 

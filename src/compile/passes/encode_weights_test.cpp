@@ -238,8 +238,13 @@ TEST(Encode, GroupsThatAModelEncodedItself) {
     int64_t k, group, layers;
     bool zeros, clamped;
   };
-  for (const Form& f : {Form{DType::f32, 96, 32, 1, true, true}, {DType::f16, 64, 32, 1, false, true}, {DType::f16, 128, 64, 1, true, true}, {DType::f32, 256, 256, 1, true, true},
-                        {DType::f32, 64, 32, 3, true, true}, {DType::f32, 64, 32, 1, true, false}, {DType::f32, 60, 20, 1, true, true}}) {
+  for (const Form& f : {Form{DType::f32, 96, 32, 1, true, true},
+                        {DType::f16, 64, 32, 1, false, true},
+                        {DType::f16, 128, 64, 1, true, true},
+                        {DType::f32, 256, 256, 1, true, true},
+                        {DType::f32, 64, 32, 3, true, true},
+                        {DType::f32, 64, 32, 1, true, false},
+                        {DType::f32, 60, 20, 1, true, true}}) {
     SCOPED_TRACE(fmt::format("{} {} by {}, {} layers, zeros {}, clamped {}", name_of(f.type), f.k, f.group, f.layers, f.zeros, f.clamped));
     Graph g;
     const Handle x(&g, g.add_input("x", {f.type, {3, f.k}}));

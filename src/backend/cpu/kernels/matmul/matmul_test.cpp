@@ -471,7 +471,8 @@ TEST(matmul, damaged_int4_groups) {
   TestTensor b(DType::i8, {64, 8}), scale(DType::f32, {2, 8}), packed(DType::i8, {storage_bytes(panels_of(groups), std::array<int64_t, 2>{64, 8})});
   run_kernel("matmul_pack_groups", {}, {&b, &scale, &packed}, {64, 8}, three());
   TestTensor thirds(DType::f32, {3, 8}), fours(DType::f32, {4, 8}), narrow(DType::f32, {2, 7}), small(DType::i8, {1024}), floats(DType::f32, {64, 8});
-  for (const std::vector<TestTensor*>& in : {std::vector<TestTensor*>{&b, &thirds, &packed}, {&b, &fours, &packed}, {&b, &narrow, &packed}, {&b, &scale, &small}, {&floats, &scale, &packed}})
+  for (const std::vector<TestTensor*>& in :
+       {std::vector<TestTensor*>{&b, &thirds, &packed}, {&b, &fours, &packed}, {&b, &narrow, &packed}, {&b, &scale, &small}, {&floats, &scale, &packed}})
     EXPECT_THROW(run_kernel("matmul_pack_groups", {}, in, {64, 8}, three()), Error);
   for (const Groups& bad : {Groups{48, 4, false}, Groups{32, 3, false}}) EXPECT_THROW(parse_matmul(serialise(MatmulArgs{true, 0, {}, false, std::nullopt, bad})), Error);
   EXPECT_THROW(parse_matmul(serialise(MatmulArgs{false, 0, {}, false, std::nullopt, groups})), Error);

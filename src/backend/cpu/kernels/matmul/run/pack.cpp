@@ -25,7 +25,8 @@ int64_t panel_rows(DType panel, int64_t k, const Groups& groups) { return (k + r
 // True if `packed` has room for the panels of a [K, N] matrix of this type.
 bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n, const Groups& groups) {
   if (groups.size > 0)
-    return k >= 0 && k % groups.size == 0 && packed.dtype == DType::i8 && packed.rank == 1 && packed.strides[0] == 1 && packed.dims[0] >= storage_bytes(panels_of(groups), std::array{k, n});
+    return k >= 0 && k % groups.size == 0 && packed.dtype == DType::i8 && packed.rank == 1 && packed.strides[0] == 1 &&
+           packed.dims[0] >= storage_bytes(panels_of(groups), std::array{k, n});
   return (ir::is_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
          packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
 }
@@ -148,8 +149,7 @@ void pack_group(std::span<const TensorRef> in, const Groups& groups, int64_t gro
   const auto* first = reinterpret_cast<const int8_t*>(numbers.data) + group * groups.size * numbers.strides[0] + n0 * numbers.strides[1];
   auto* words = reinterpret_cast<uint32_t*>(to);
   for (int64_t j = 0; j < columns; ++j) {
-    for (int64_t k = 0; k < groups.size; ++k)
-      words[k / 8 * width + j] |= (static_cast<uint32_t>(first[k * numbers.strides[0] + j * numbers.strides[1]]) & 15) << (k % 8 * 4);
+    for (int64_t k = 0; k < groups.size; ++k) words[k / 8 * width + j] |= (static_cast<uint32_t>(first[k * numbers.strides[0] + j * numbers.strides[1]]) & 15) << (k % 8 * 4);
   }
 }
 

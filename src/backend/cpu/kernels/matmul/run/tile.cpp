@@ -78,7 +78,8 @@ Way way_of_tiles(const Operands& o) {
     return way;
   }
   // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, both give the same bits.
-  if (panel == DType::i8 && o.groups.size == 0 && o.m <= narrow_rows) return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
+  if (panel == DType::i8 && o.groups.size == 0 && o.m <= narrow_rows)
+    return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   if (panel == DType::bf16 || panel == DType::f16)
     return summed({panel == DType::bf16 ? &ops.bf16 : &ops.f16, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.

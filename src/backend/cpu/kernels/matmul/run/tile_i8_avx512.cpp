@@ -11,6 +11,7 @@ namespace ingot::kernels {
 #define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 #include "backend/cpu/kernels/matmul/run/tile_i8.inc"
+
 #include "backend/cpu/kernels/matmul/run/tile_i4.inc"
 
 // The upper half of a float of few digits is the number in bf16.

@@ -13,6 +13,7 @@ namespace ingot::kernels {
 #define ENDS tile_ends_portable
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 #include "backend/cpu/kernels/matmul/run/tile_i8.inc"
+
 #include "backend/cpu/kernels/matmul/run/tile_i4.inc"
 
 using Rows = All<1, 2, 3, 4>;
