@@ -9,7 +9,7 @@ import weakref
 import torch
 
 from .base.processes import Lock
-from .capture import autocast, composites, devices, fix, passes as passes_
+from .capture import autocast, composites, devices, fix, passes as passes_, subclasses
 from .capture.fixes import numbers, order, random_numbers, region_writes
 from .capture.functional import _first_line, from_aot, lays, same_sizes
 from .capture.memory import may_write, refuse_unexpressible
@@ -44,6 +44,10 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     inputs of the graph here. In grad mode results require gradients where eager's do, and backward through them raises
     UnsupportedError. Under torch.no_grad() a call is some microseconds quicker.
     """
+    if (opened := subclasses.opened_graph(module, example_inputs)) is not None:
+        module, inner = opened
+        compiled = ingot_backend(module, inner(*example_inputs), options=options, passes=passes)
+        return _told(lambda *args: compiled(*inner(*args)), compiled.engine, compiled.report)
     traced = Traced(module, in_aten=False)
     fix.run(order.TRACED, traced)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

@@ -66,8 +66,11 @@ class Options(SessionOptions, total=False):
     # compile time
     convolution_precision: str
     # how weights of matrix products are stored: "none" = in their own type, "int8" = as integers with a scale for each channel of the result (half or
-    # a quarter of the memory; results change by the rounding)
+    # a quarter of the memory; results change by the rounding), "int4" = as integers of 4 bits with a scale for each group (weight_group)
     weight_dtype: str
+    # how many weights along the summed axis share a scale, with weight_dtype="int4": 32, 64 or 128. More are fewer bytes and a larger error; a weight
+    # whose axis is no multiple stays as it is
+    weight_group: int
     # the type in which matrix products, convolutions, attention and the operators after them compute: "float16" or "bfloat16"; softmax, norms and
     # large sums stay in float32, results keep their types. "none" = the model's own types
     autocast: str | torch.dtype | Autocast | None

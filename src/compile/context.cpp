@@ -16,7 +16,7 @@ using namespace ir;
 Backend backend_for(const Target& target, const Options& options) {
   const std::string& when = options.text("deterministic");
   const auto deterministic = when == "batch" ? backend::Deterministic::batch : when == "off" ? backend::Deterministic::off : backend::Deterministic::run;
-  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype"))};
+  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype")), options.integer("weight_group")};
 }
 
 backend::Offers Backend::offers(const backend::Site& site, bool image_may_be_copied) const {
@@ -176,10 +176,10 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
   for (NodeId id = 0; id < graph.nodes.size() && !is_prepare; ++id) {
     auto b = encoded_b(graph, graph.nodes[id]);
     if (!b || !is_constant_weight(*this, b->numbers)) continue;
+    if (b->grouped() && (!is_constant_weight(*this, b->scale) || (b->zero != none_id && !is_constant_weight(*this, b->zero)))) continue;
     backend::Gemm sketch = sketch_of(graph, graph.nodes[id]);
-    sketch.encoding = b->encoding;
     sketch.constant = true;
-    if (backend.has_offer(site_of(std::move(sketch)))) encoded.emplace(id, *b);
+    if (backend.has_offer(encoded_sketch(graph, std::move(sketch), *b))) encoded.emplace(id, *b);
   }
 }
 

@@ -40,6 +40,7 @@ struct Backend {
   backend::Settings settings;
   std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
   const WeightEncoding* weight_encoding = nullptr;  // that option weight_dtype asks for
+  int64_t weight_group = 0;                         // option weight_group
   std::shared_ptr<ForcedOffer> forced = nullptr;
   // Those that require a copy of the image only if `image_may_be_copied`.
   backend::Offers offers(const backend::Site& site, bool image_may_be_copied = false) const;

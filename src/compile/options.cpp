@@ -63,6 +63,7 @@ constexpr Values count = {{}, [](std::string_view t) { return parse<int32_t>(t).
 constexpr Values microseconds = {{},
                                  [](std::string_view t) { return parse<int32_t>(t).value_or(-2) >= -1 && *parse<int32_t>(t) <= max_wait_us; },
                                  "microseconds from 0 to 1000000, or -1 (INGOT_WAIT in the environment)"};
+constexpr Values group = {{}, [](std::string_view t) { return t == "32" || t == "64" || t == "128"; }, "32, 64 or 128"};
 constexpr Values number = {{}, [](std::string_view t) { return std::isfinite(parse<double>(t).value_or(NAN)) && *parse<double>(t) >= 0; }, "a number of 0 or more"};
 constexpr Values bytes = {{}, [](std::string_view t) { return parse<int64_t>(t).value_or(-2) >= -1; }, "a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)"};
 constexpr Values targets = {

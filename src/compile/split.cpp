@@ -223,12 +223,12 @@ class Splitter {
   // The packing that the cheapest offer wants for the GEMM's constant B, if any. The schedule then chooses among offers that read this packing.
   std::optional<backend::Packing> packing_of(const Node& node, const std::optional<EncodedB>& encoded) const {
     if (!is_product(node) || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
+    if (encoded && encoded->grouped() && !(constant_[encoded->scale] && (encoded->zero == none_id || constant_[encoded->zero]))) return std::nullopt;
     const Dims& b = g_.type(node.in[1]).dims;
     if (node.op == Op::matmul && !std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
-    if (encoded) sketch.encoding = encoded->encoding;
-    const backend::Offers offers = backend_.offers(sketch_of(g_, node, std::move(sketch)));
+    const backend::Offers offers = backend_.offers(encoded ? encoded_sketch(g_, std::move(sketch), *encoded) : sketch_of(g_, node, std::move(sketch)));
     const backend::Offer* best = cheapest(offers, true);
     return best == nullptr ? std::nullopt : best->packing;
   }
@@ -236,16 +236,18 @@ class Splitter {
   void copy_main(const Node& node) {
     const std::optional<EncodedB> encoded = encoded_b(g_, node);
     if (auto packing = packing_of(node, encoded)) {
-      const ValueId matrix = encoded ? encoded->numbers : node.in[1];
+      // A packed operand of groups holds their scales: it is all of B.
+      const bool whole = !encoded || encoded->grouped();
+      const ValueId matrix = whole ? node.in[1] : encoded->numbers;
       uint32_t index = derive(matrix, packing);
       std::vector<ValueId> in(node.in.size());
       for (size_t i = 0; i < in.size(); ++i) in[i] = i == 1 ? none_id : main(node.in[i]);
-      const ValueId scale = encoded && encoded->scale != none_id ? main(encoded->scale) : none_id;
+      const ValueId scale = !whole && encoded->scale != none_id ? main(encoded->scale) : none_id;
       out_.main.current_origin = node.origin;
       out_.main.current_group = node.group;
       // A packed operand is a leaf in the operand's place, so that type inference still works.
       ValueId b = leaf_of(matrix, index);
-      if (encoded) b = decoded({&out_.main, b}, scale, g_.type(node.in[1]).dtype);
+      if (!whole) b = decoded({&out_.main, b}, scale, g_.type(node.in[1]).dtype);
       in[1] = b;
       NodeId id = out_.main.add_node(node.op, std::move(in), node.attributes, {g_.type(node.out[0])});
       in_main_[node.out[0]] = out_.main.nodes[id].out[0];

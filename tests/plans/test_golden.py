@@ -136,6 +136,21 @@ class weights_left_out(torch.nn.Module):
         return self.last(x).tanh()
 
 
+@kind(rows(64))
+class groups(torch.nn.Module):
+    """Weights of 4 bits in groups with zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("numbers", torch.randint(-8, 8, (24, 64), dtype=torch.int8))
+        self.register_buffer("zero", torch.randint(-8, 8, (24, 2), dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(24, 2) * 0.1)
+
+    def forward(self, x):
+        numbers = self.numbers.clamp(-8, 7).unflatten(1, (2, 32)).to(x.dtype) - self.zero[:, :, None].to(x.dtype)
+        return torch.nn.functional.linear(x, (numbers * self.scale[:, :, None]).flatten(1))
+
+
 @kind(torch.zeros(1, 4, 6, 5).to(memory_format=torch.channels_last), target="reference")
 class reference(torch.nn.Module):
     """For the reference backend; an input and a weight whose axes have another order in memory."""

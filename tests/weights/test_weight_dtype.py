@@ -264,5 +264,5 @@ def test_the_reference_computes_the_same(tmp_path):
 
 
 def test_values_of_the_option():
-    with pytest.raises(ingot.OptionError, match='option weight_dtype is "int3"; "none" or "int8" is needed'):
+    with pytest.raises(ingot.OptionError, match='option weight_dtype is "int3"; "none", "int8" or "int4" is needed'):
         ingot.compile(layers(), inputs=[torch.randn(3, 96)], weight_dtype="int3")

@@ -19,7 +19,7 @@ from ..torch_internals.programs import without_warnings_of_trees
 from ..torch_internals.shapes import all_composites, decomposition_of, is_composite, typed_by
 from ..torch_internals.tensors import TorchDispatchMode
 from ..torch_internals.tracing import DataDependentOutputException, composites_by, record_of_operator, with_autograd_kernels
-from . import autocast, external, shapes_of_torch
+from . import autocast, external, shapes_of_torch, torchao
 from .switches import flexible_attention, open_numbers, recurrent_casts
 
 _aten = torch.ops.aten
@@ -56,7 +56,7 @@ def whole(casts=False):
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(is_composite, external.operators())) if not casts or _is_cast(op)}
-    with composites_by(kept | _STATEFUL | _WRITTEN_HERE), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
+    with composites_by(kept | _STATEFUL | _written_here()), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
         yield
 
 
@@ -129,6 +129,10 @@ def _combinations(x, r=2, with_replacement=False):
 _WRITTEN_HERE = {_aten.kron.default: _kron, _aten.combinations.default: _combinations}
 
 
+def _written_here() -> dict:
+    return _WRITTEN_HERE | torchao.composites()
+
+
 # ---- composites that ask about numbers, which a trace does not have
 
 
@@ -136,7 +140,7 @@ def traced(trace):
     """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
     it is. So are those whose own code asks about sizes, or fixes them, although their results do not hang on it."""
     shapes_of_torch.correct()
-    asking = dict.fromkeys(shapes_of_torch.ASKING_ABOUT_SIZES, _stay) | _WRITTEN_HERE
+    asking = dict.fromkeys(shapes_of_torch.ASKING_ABOUT_SIZES, _stay) | _written_here()
     while True:
         try:
             with _typed_without_numbers(asking), composites_by(asking):
@@ -235,7 +239,7 @@ def _keeps_statistics(node) -> bool:
 
 def _with_casts(op, modes):
     """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers run below autocast, and would decompose without it."""
-    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _WRITTEN_HERE.get(op) or decomposition_of(op)
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _written_here().get(op) or decomposition_of(op)
 
     def run(*args, **kwargs):
         with modes.included():

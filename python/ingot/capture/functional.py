@@ -18,7 +18,7 @@ from ..errors import InputError, UnsupportedError
 from ..torch_internals.operators import OF_VMAP, DispatchKey, HigherOrderOperator, OpOverload, schema_of
 from ..torch_internals.sizes import ValueRanges, free_symbols
 from ..torch_internals.tensors import FakeTensor, address_of, is_contiguous_or_false, is_wrapped_by_functorch
-from . import autocast, composites, devices, fix, reshapes
+from . import autocast, composites, devices, fix, reshapes, subclasses
 from .fixes import order, result_types
 from .memory import einsum_of_one, gives_new, hint, of_memory, refuse_unexpressible
 from .strides import corrected
@@ -325,6 +325,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     _refuse_lost_tensors(program)
+    program = subclasses.opened(program)
     layouts, conditions = reshapes.hang_on(program.graph), branches_of(program)
     before, casts = None, autocast.reaches(program.graph_module) or autocast.recorded(program.graph) or composites.cast_in_regions(program.graph_module)
     traced = Traced.of_program(program, casts=casts)
@@ -456,7 +457,7 @@ def _writes_in_place(graph: torch.fx.Graph) -> bool:
 
 def _checked(name, tensor):
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling")
+        raise UnsupportedError(f"weight {name} is of type {type(tensor).__name__}, a tensor subclass", remedy="convert it to a plain tensor before compiling; of torchao's weights those of IntxWeightOnlyConfig and the Int8 configs need none")
     return tensor
 
 

@@ -82,12 +82,12 @@ class Traced:
         """A copy that was changed takes the module's place."""
         self.module, self._copied = module, True
 
-    def program(self) -> torch.export.ExportedProgram:
-        """The exported program with this graph; the same one if nothing changed."""
+    def program(self, **tensors: dict) -> torch.export.ExportedProgram:
+        """The exported program with this graph; the same one if nothing changed. tensors: others by name (state_dict, constants)."""
         if not self._copied:
             return self._program
         outputs = [_named(spec, value) for spec, value in zip(self.outputs, self.graph.output_node().args[0], strict=True)]
-        return updated(self._program, self.module, replace(self._program.graph_signature, input_specs=self.inputs, output_specs=outputs))
+        return updated(self._program, self.module, replace(self._program.graph_signature, input_specs=self.inputs, output_specs=outputs), **tensors)
 
 
 def _named(spec, value):

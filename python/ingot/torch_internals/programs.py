@@ -17,10 +17,10 @@ from torch.fx.node import _side_effectful_functions as WITH_EFFECTS  # what a gr
 SCHEMA_VERSION = _schema.SCHEMA_VERSION  # of torch's archives
 
 
-def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, signature) -> torch.export.ExportedProgram:
-    """The program with another graph and signature. Without it each fix would export again."""
+def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, signature, **tensors: dict) -> torch.export.ExportedProgram:
+    """The program with another graph and signature, and maybe other tensors by name (state_dict, constants). Without it each fix would export again."""
     with without_warnings_of_trees():
-        return program._update(module, signature)
+        return program._update(module, signature, **tensors)
 
 
 @contextlib.contextmanager

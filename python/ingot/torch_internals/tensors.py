@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, is_fake  # tensors without values, which tracers record
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes as without_modes  # hears every operator; runs outside of all such modes
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper  # tensors that hold tensors, and compute with these: torchao's weights
 
 from .patched import patched
 

@@ -7,7 +7,7 @@
 
 namespace ingot::compile {
 
-// The integers of a weight [N, K], and their float32 scales [N, blocks along K].
+// The integers of a weight [N, K], and their scales [N, blocks along K].
 struct EncodedWeight {
   ir::Handle numbers, scale;
 };
@@ -15,8 +15,9 @@ struct EncodedWeight {
 struct WeightEncoding {
   std::string_view name;  // value of option weight_dtype
   ir::Encoding encoding;  // of the weight as B [K, N] of a GEMM
-  // Encodes in primitives, in the prepare function. `rows`: float32 [N, K].
-  EncodedWeight (*encode)(const ir::Handle& rows);
+  bool grouped;           // option weight_group says how many numbers along K share a scale; else a whole column does
+  // Encodes in primitives, in the prepare function. `rows`: float32 [N, K], where K is a multiple of `group`.
+  EncodedWeight (*encode)(const ir::Handle& rows, int64_t group);
 };
 
 // nullptr if no encoding has this name.

@@ -2,10 +2,10 @@
 
 namespace ingot::compile {
 
-extern const WeightEncoding int8_encoding;
+extern const WeightEncoding int8_encoding, int4_encoding;
 
 const WeightEncoding* find_encoding(std::string_view name) {
-  for (const WeightEncoding* e : {&int8_encoding}) {
+  for (const WeightEncoding* e : {&int8_encoding, &int4_encoding}) {
     if (e->name == name) return e;
   }
   return nullptr;

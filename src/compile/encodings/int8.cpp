@@ -14,7 +14,7 @@ namespace {
 
 constexpr double largest = std::numeric_limits<int8_t>::max();
 
-EncodedWeight encode(const Handle& rows) {
+EncodedWeight encode(const Handle& rows, int64_t) {
   const Handle row_max = amax(abs(rows), {1}, keep);
   const Handle q = round(rows * largest / select(equal(row_max, 0.0), 1.0, row_max));
   // Clamps infinities and overflow.
@@ -25,6 +25,6 @@ EncodedWeight encode(const Handle& rows) {
 }  // namespace
 
 extern const WeightEncoding int8_encoding;
-const WeightEncoding int8_encoding{"int8", {.storage = DType::i8, .block = Encoding::Block{0, 1}}, encode};
+const WeightEncoding int8_encoding{"int8", {.storage = DType::i8, .block = Encoding::Block{0, 1}}, false, encode};
 
 }  // namespace ingot::compile

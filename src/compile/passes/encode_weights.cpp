@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
 #include "compile/passes/passes.h"
 #include "ir/constants.h"
 #include "ir/replace.h"
+#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::compile {
 
@@ -94,6 +96,89 @@ std::optional<Quantised> quantised(const Graph& g, ValueId v) {
   return out;
 }
 
+// A matrix [N, K] of 8-bit integers, of which some along K share a scale: what operators that dequantise weights in groups expand to.
+struct GroupedRows {
+  ValueId numbers;             // [N, G, K / G], or [N, K]
+  ValueId scale;               // [N, G], in its own type
+  ValueId zero = none_id;      // likewise
+  int64_t group = 0;
+};
+
+// True for a view of all elements in their order: axes are merged, split, or have one element.
+bool keeps_order(const Graph& g, const Node& view) {
+  const AffineMap& map = view.attributes.map("map");
+  if (map.fill || !is_bijective(map, g.type(view.in[0]).dims)) return false;
+  std::vector<uint32_t> order;
+  for (const AffineMap::Axis& axis : map.axes) {
+    for (const AffineMap::Term& t : axis.terms) order.push_back(t.axis);
+  }
+  return std::is_sorted(order.begin(), order.end());
+}
+
+// Numbers of each block: as [N, G], in their own type, before they were widened and given the axes of a body.
+ValueId of_blocks(const Graph& g, ValueId v, const Dims& dims) {
+  for (;;) {
+    const Node& n = g.producer(v);
+    const bool widens = n.op == Op::cast && (g.type(n.in[0]).dtype == DType::i8 || size_of(g.type(n.in[0]).dtype) < size_of(g.type(v).dtype));
+    const bool plain = n.op == Op::reshape || (n.op == Op::view && keeps_order(g, n));
+    if (g.type(v).dims == dims && !widens) return v;
+    if (!widens && !plain) return none_id;
+    v = n.in[0];
+  }
+}
+
+ValueId before_widening(const Graph& g, ValueId v) {
+  for (const Node* n = &g.producer(v); n->op == Op::cast && is_float(g.type(n->in[0]).dtype) && size_of(g.type(n->in[0]).dtype) < size_of(g.type(v).dtype); n = &g.producer(v))
+    v = n->in[0];
+  return v;
+}
+
+// The values [N, G, K / G] of which B [K, N] is made: one, or those of several layers side by side. Empty: it has another form.
+std::vector<ValueId> groups_behind(const Graph& g, ValueId b) {
+  if (const Node& n = g.producer(b); n.op == Op::reshape && g.type(n.in[0]).dims.size() == 3) {
+    Viewed at{n.in[0], identity(g.type(n.in[0]).dims)};
+    follow_views(g, at);
+    const Dims& dims = g.type(at.value).dims;
+    const bool fits = dims.size() == 3 && at.map == permute_map(dims, {1, 2, 0});
+    return fits ? std::vector{before_widening(g, at.value)} : std::vector<ValueId>();
+  }
+  Viewed at{b, identity(g.type(b).dims)};
+  follow_views(g, at);
+  const Dims& dims = g.type(at.value).dims;
+  if (dims.size() != 2 || !(at.map == permute_map(dims, {1, 0}))) return {};
+  const Node& concat = g.producer(at.value);
+  std::vector<ValueId> parts{at.value};
+  if (concat.op == Op::concat && concat.attributes.integer("axis") == 0) parts = concat.in;
+  for (ValueId& part : parts) {
+    part = before_widening(g, part);
+    const Node& whole = g.producer(part);
+    if (whole.op != Op::reshape || g.type(whole.in[0]).dims.size() != 3 || !(g.type(whole.in[0]).dims[0] == g.type(part).dims[0])) return {};
+    part = before_widening(g, whole.in[0]);
+  }
+  return parts;
+}
+
+// `values`: [N, G, K / G]. A rounding to a half type behind the scale is the model's own, and not of this form.
+std::optional<GroupedRows> grouped_rows(const Graph& g, ValueId values) {
+  const Dims& dims = g.type(values).dims;
+  const Node& times = g.producer(values);
+  if (times.op != Op::mul || !dims[1].is_constant() || !dims[2].is_constant()) return std::nullopt;
+  const Dims blocks{dims[0], dims[1]};
+  for (size_t k = 0; k < 2; ++k) {
+    GroupedRows out{times.in[k], of_blocks(g, times.in[1 - k], blocks)};
+    out.group = dims[2].value();
+    if (const Node& minus = g.producer(out.numbers); minus.op == Op::sub) {
+      out.numbers = minus.in[0];
+      out.zero = of_blocks(g, minus.in[1], blocks);
+      if (out.zero == none_id) continue;
+    }
+    if (out.scale == none_id || !is_cast_of_int8(g, out.numbers) || !(g.type(out.numbers).dims == dims)) continue;
+    out.numbers = g.producer(out.numbers).in[0];
+    return out;
+  }
+  return std::nullopt;
+}
+
 // True if A is a convolution's input: it has windows, padding or a step.
 bool reads_windows(const Graph& g, ValueId a) {
   for (const Node* n = &g.producer(a); n->op == Op::view || n->op == Op::reshape; n = &g.producer(n->in[0])) {
@@ -121,8 +206,12 @@ class Encoder {
     auto [made, is_new] = made_.try_emplace(b, none_id);
     if (!is_new) return made->second;
     if (auto q = quantised(g_, b)) return made->second = itself(to, *q, renamed);
+    if (const auto groups = groups_of_b(to, b, renamed)) return made->second = grouped(to, node, *groups, true);
     if (wanted_ == nullptr || reads_windows(g_, node.in[0])) return none_id;
+    const Dim k = g_.type(b).dims[0];
+    if (wanted_->grouped && (!k.is_constant() || k.value() == 0 || k.value() % backend_.weight_group != 0)) return none_id;
     const auto [numbers, scale] = encoded_rows(to, b, renamed);
+    if (wanted_->grouped) return made->second = grouped(to, node, {numbers, scale, std::nullopt}, false);
     Handle decoded = cast(transpose(numbers, 0, 1), DType::f32) * transpose(scale, 0, 1);
     // Without an offer, B is decoded in each run and the GEMM reads it in A's type.
     backend::Gemm sketch = sketch_of(g_, node);
@@ -133,6 +222,51 @@ class Encoder {
   }
 
  private:
+  struct Groups {
+    Handle numbers, scale;  // [N, K], [N, K / group]
+    std::optional<Handle> zero;
+  };
+
+  // B of a model that encoded its weight in groups: one layer, or several side by side.
+  std::optional<Groups> groups_of_b(Graph& to, ValueId b, const std::vector<ValueId>& renamed) const {
+    std::vector<Handle> numbers, scales, zeros;
+    for (ValueId part : groups_behind(g_, b)) {
+      const auto rows = grouped_rows(g_, part);
+      if (!rows) return std::nullopt;
+      const Dim n = g_.type(part).dims[0], k = g_.type(b).dims[0];
+      // Groups that no kernel reads are several smaller ones of one scale.
+      int64_t group = std::min<int64_t>(rows->group, UINT8_MAX);
+      while (group > 1 && !(kernels::Groups{static_cast<uint8_t>(group)}.valid() && rows->group % group == 0)) --group;
+      if (group == 1) return std::nullopt;
+      auto of_groups = [&](ValueId v) {
+        const Handle x(&to, renamed[v]);
+        const Dim blocks = x.dim(1), times = rows->group / group;
+        return times == Dim(1) ? x : reshape(expand(reshape(x, {n, blocks, Dim(1)}), {n, blocks, times}), {n, blocks * times});
+      };
+      numbers.push_back(reshape(Handle(&to, renamed[rows->numbers]), {n, k}));
+      scales.push_back(of_groups(rows->scale));
+      if (rows->zero != none_id) zeros.push_back(of_groups(rows->zero));
+      const bool alike = scales.back().dims()[1] == scales[0].dims()[1] && scales.back().dtype() == scales[0].dtype() && (zeros.empty() || zeros.size() == numbers.size());
+      if (!alike) return std::nullopt;
+    }
+    if (numbers.empty()) return std::nullopt;
+    auto joined = [](const std::vector<Handle>& of) { return of.size() > 1 ? ir::concat(of, 0) : of[0]; };
+    return Groups{joined(numbers), joined(scales), zeros.empty() ? std::nullopt : std::optional(joined(zeros))};
+  }
+
+  // B of groups. If no offer reads the numbers, prepare makes the elements, in A's type: none_id leaves what the model says. Decoding them in each run costs more than all that it saves.
+  ValueId grouped(Graph& to, const Node& node, const Groups& x, bool of_model) const {
+    const Handle b = grouped_b(x.numbers, x.scale, x.zero);
+    backend::Gemm sketch = sketch_of(g_, node);
+    sketch.constant = true;
+    const auto encoded = encoded_value(to, b.id());
+    if (encoded && backend_.has_offer(encoded_sketch(to, std::move(sketch), *encoded))) return b.id();
+    if (of_model) return none_id;
+    const Dim n = x.numbers.dim(0), k = x.numbers.dim(1), groups = x.scale.dim(1);
+    const Handle rows = cast(reshape(x.numbers, {n, groups, Dim(k.value() / groups.value())}), DType::f32) * cast(reshape(x.scale, {n, groups, Dim(1)}), DType::f32);
+    return cast(transpose(reshape(rows, {n, k}), 0, 1), g_.type(node.in[0]).dtype).id();
+  }
+
   // For weights that the model quantised itself.
   ValueId itself(Graph& to, const Quantised& q, const std::vector<ValueId>& renamed) const {
     std::vector<Handle> parts;
@@ -168,7 +302,7 @@ class Encoder {
 
   EncodedWeight rows_once(ValueId of, const Handle& rows, bool transposed = false) {
     auto [found, is_new] = encoded_.try_emplace({of, transposed});
-    if (is_new) found->second = wanted_->encode(cast(rows, DType::f32));
+    if (is_new) found->second = wanted_->encode(cast(rows, DType::f32), backend_.weight_group);
     return found->second;
   }
 

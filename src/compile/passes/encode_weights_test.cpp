@@ -178,6 +178,112 @@ TEST(Encode, WeightsThatAModelEncodedItself) {
   }
 }
 
+// q * scale by the rule of int4: scale = (the number of greatest magnitude) / -8 as bfloat16, q = w / scale, half to even, in -8 .. 7.
+TEST(Encode, Int4OfGroups) {
+  Options options;
+  options.set("weight_dtype", "int4");
+  constexpr int64_t k = 64, n = 3;
+  Graph g = linear(DType::f32, k, n);
+  std::vector<float> weight(k * n);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i * 37 % 17) - 8;  // -8 .. 8
+  for (size_t i = 0; i < 32; ++i) weight[32 + i] = 0;         // a group of zeros
+  weight[2 * 64] = std::numeric_limits<float>::quiet_NaN();   // of row 2, first group
+  weight[2 * 64 + 32] = std::numeric_limits<float>::infinity();
+  Array given = floats({n, k}, weight);
+  g.weights[0].data = given.bytes.data();
+  g.weights[0].bytes = given.bytes.size();
+  encode_weights(g, backend_for({}, options));
+  ir::verify(g, Level::canonical);
+  for (const Node& node : g.nodes) {
+    if (node.op != Op::matmul) continue;
+    const auto b = encoded_b(g, node);
+    ASSERT_TRUE(b && b->grouped());
+    EXPECT_EQ(b->encoding.block->k, 32);
+    EXPECT_EQ(b->encoding.needed, 4);
+    EXPECT_EQ(b->zero, none_id);
+    EXPECT_EQ(g.type(b->scale), (Type{DType::bf16, {k / 32, n}}));
+    g.outputs[0] = {node.in[1], "b", {}};
+  }
+  const Array x = floats({3, k}, std::vector<float>(3 * k, 1.0f));
+  const std::vector<float> b = values(interpret(g, std::span(&x, 1)).at(0));
+  for (size_t j = 0; j < n; ++j) {
+    for (size_t group = 0; group < k / 32; ++group) {
+      const float* w = weight.data() + j * k + group * 32;
+      const bool finite = std::all_of(w, w + 32, [](float v) { return std::isfinite(v); });
+      float extreme = 0;
+      for (size_t i = 0; i < 32; ++i) extreme = std::abs(w[i]) > std::abs(extreme) || (std::abs(w[i]) == std::abs(extreme) && w[i] < 0) ? w[i] : extreme;
+      const float scale = extreme / -8;  // of one digit here, so bfloat16 has it
+      for (size_t i = 0; i < 32; ++i) {
+        const float found = b[(group * 32 + i) * n + j];
+        if (!finite) {
+          EXPECT_TRUE(std::isnan(found)) << j << " " << group << " " << i;
+        } else {
+          EXPECT_EQ(found, scale == 0 ? 0 : std::clamp(std::nearbyint(w[i] / scale), -8.0f, 7.0f) * scale) << j << " " << group << " " << i;
+        }
+      }
+    }
+  }
+}
+
+// A K that no group divides stays as it is.
+TEST(Encode, Int4NeedsWholeGroups) {
+  const Graph g = linear(DType::f32, 48, 4);
+  EXPECT_EQ(print(encoded(g, "int4")), print(g));
+}
+
+// What operators that dequantise in groups expand to: with and without zeros, in any type, as one layer or several, with a scale for more than a kernel's group. Prepare packs 4 bits for each number.
+TEST(Encode, GroupsThatAModelEncodedItself) {
+  struct Form {
+    DType type;
+    int64_t k, group, layers;
+    bool zeros, clamped;
+  };
+  for (const Form& f : {Form{DType::f32, 96, 32, 1, true, true},
+                        {DType::f16, 64, 32, 1, false, true},
+                        {DType::f16, 128, 64, 1, true, true},
+                        {DType::f32, 256, 256, 1, true, true},
+                        {DType::f32, 64, 32, 3, true, true},
+                        {DType::f32, 64, 32, 1, true, false},
+                        {DType::f32, 60, 20, 1, true, true}}) {
+    SCOPED_TRACE(fmt::format("{} {} by {}, {} layers, zeros {}, clamped {}", name_of(f.type), f.k, f.group, f.layers, f.zeros, f.clamped));
+    Graph g;
+    const Handle x(&g, g.add_input("x", {f.type, {3, f.k}}));
+    std::vector<Handle> layers;
+    for (int64_t layer = 0; layer < f.layers; ++layer) {
+      auto weight = [&](const char* name, DType type, Dims dims) {
+        Weight w;
+        w.name = name + std::to_string(layer);
+        return Handle(&g, g.add_weight(std::move(w), {type, std::move(dims)}));
+      };
+      const Dim groups = f.k / f.group;
+      Handle q = weight("q", DType::i8, {6, f.k});
+      const Handle s = weight("s", f.type, {6, groups}), z = weight("z", DType::i8, {6, groups});
+      if (f.clamped) q = clamp(q, Operand(int64_t{-8}), Operand(int64_t{7}));
+      Handle w = cast(reshape(q, {Dim(6), groups, Dim(f.group)}), f.type);
+      if (f.zeros) w = w - cast(reshape(z, {Dim(6), groups, Dim(1)}), f.type);
+      layers.push_back(reshape(w * reshape(s, {Dim(6), groups, Dim(1)}), {Dim(6), Dim(f.k)}));
+    }
+    g.outputs.push_back({matmul(x, transpose(f.layers > 1 ? concat(layers, 0) : layers[0], 0, 1)).id(), "y", {}});
+    g.remove_unused();
+    const bool read = f.clamped && f.group % 32 == 0;
+    std::mt19937 random(1);
+    add_weights(g, random);
+    auto plan = std::make_shared<plan::Plan>(compile(g, Options()));
+    plan::verify(*plan);
+    int packed = 0;
+    for (const plan::Step& step : plan->targets[0].prepare.programs[0].steps) packed += step.kernel == "matmul_pack_groups";
+    EXPECT_EQ(packed, read ? 1 : 0);
+    if (read) {
+      ASSERT_EQ(plan->targets[0].derived.size(), 1u);
+      EXPECT_LE(plan->targets[0].derived[0].bytes, static_cast<uint64_t>(32 * f.k / 2 + 32 * 5 * f.k / 32 + 4096));
+    }
+    run_and_compare(g, plan, random, "cpu");
+    Options reference;
+    reference.set("target", "reference");
+    run_and_compare(g, std::make_shared<plan::Plan>(compile(g, reference)), random, "reference");
+  }
+}
+
 // Scales that vary along K are not scales of columns: B stays as it is.
 TEST(Encode, OtherScalesAreNot) {
   Graph g;

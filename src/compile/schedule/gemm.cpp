@@ -179,7 +179,7 @@ struct Scheduler::GemmReads {
   std::optional<WrittenBody> prologue;  // computes A
   OperandB b;
   Dims batch;
-  std::vector<BufferView> row_ends = {};
+  std::vector<BufferView> scale = {}, zero = {}, row_ends = {};  // one, or none
 
   // True if all batches share B.
   bool has_one_b() const { return b.packed || b.parts[0].layout.strides[batch.size() - 1] == Dim(0); }
@@ -196,6 +196,8 @@ struct Scheduler::GemmReads {
     StepOperands out;
     prologue ? out.add(Role::prologue, std::span(prologue->operands).first(prologue->operands.size() - 1)) : out.add(Role::a, a.place);
     out.add(Role::b, b.parts);
+    out.add(Role::scale, scale);
+    out.add(Role::zero, zero);
     out.add(Role::row_ends, row_ends);
     out.add_body(written);
     return out;
@@ -220,6 +222,14 @@ Outcome<Scheduler::GemmReads> Scheduler::gemm_reads(NodeId id) {
   auto right = operand_b(id, out.batch);
   if (!right) return right.missing();
   out.b = std::move(*right);
+  if (const EncodedB* b = s_.encoded(gemm); b != nullptr && b->grouped()) {
+    for (auto [v, to] : {std::pair(b->scale, &out.scale), std::pair(b->zero, &out.zero)}) {
+      if (v == none_id) continue;
+      auto found = s_.require(v);
+      if (!found) return found.missing();
+      to->push_back(std::move(*found));
+    }
+  }
   if (gemm.op == Op::ragged_matmul) {
     auto ends = s_.require(gemm.in[2]);
     if (!ends) return ends.missing();
@@ -236,6 +246,8 @@ backend::Site Scheduler::gemm_site(const Node& gemm, const GemmReads& reads, con
   site.convolution = is_convolution(gemm);
   if (const EncodedB* encoded = s_.encoded(gemm)) {
     encoding = encoded->encoding;
+  } else if (reads.b.packed && reads.b.packed->encoding.block) {
+    encoding = reads.b.packed->encoding;
   } else if (parts[0].dtype != site.type) {
     encoding = ir::Encoding{.storage = parts[0].dtype};
   }
@@ -370,16 +382,22 @@ void Scheduler::gemm_by_sums(WrittenBody written, const BufferView& a, const Buf
 }
 
 void Scheduler::pack(size_t output) {
-  auto b = s_.require(g_.outputs[output].value);
-  if (!b) return need(b.missing());
-  StridedLayout& w = b->layout;
-  while (w.dims.size() > 2 && w.dims[0] == Dim(1)) {
-    w.dims.erase(w.dims.begin());
-    w.strides.erase(w.strides.begin());
-  }
-  Choice choice{{std::string(c_.derived[output].packing->kernel), {}, w.dims}, {}};
+  const backend::Packing& packing = *c_.derived[output].packing;
+  static constexpr kernels::Role roles[] = {kernels::Role::b, kernels::Role::scale, kernels::Role::zero};
   StepOperands operands;
-  operands.add(kernels::Role::b, std::move(*b));
+  Dims sizes;
+  for (ValueId v : packed_operands(g_, g_.outputs[output].value, packing)) {
+    auto found = s_.require(v);
+    if (!found) return need(found.missing());
+    StridedLayout& w = found->layout;
+    while (w.dims.size() > 2 && w.dims[0] == Dim(1)) {
+      w.dims.erase(w.dims.begin());
+      w.strides.erase(w.strides.begin());
+    }
+    if (operands.views.empty()) sizes = w.dims;
+    operands.add(roles[operands.views.size()], std::move(*found));
+  }
+  Choice choice{{std::string(packing.kernel), {}, std::move(sizes)}, {}};
   operands.add(kernels::Role::output, packed(static_cast<uint32_t>(output)));
   push(std::move(choice), std::move(operands), 1, "pack", none_id);
 }

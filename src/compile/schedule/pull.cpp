@@ -35,7 +35,7 @@ Point broadcast_point(const Puller& p, ValueId operand, const Point& at) {
 // The sum of a GEMM whose B is encoded, times the scale of its column.
 Reg scaled_sum(Puller& p, ValueId v, Reg sum, const Point& at) {
   const EncodedB* b = p.plan.encoded(p.graph.producer(v));
-  if (b == nullptr || b->scale == none_id) return sum;
+  if (b == nullptr || b->scale == none_id || b->grouped()) return sum;
   return p.map(Op::mul, DType::f32, {sum, p.value(b->scale, broadcast_point(p, b->scale, at))});
 }
 

@@ -75,8 +75,12 @@ void Scheduler::pack_early(size_t first) {
   }
   std::vector<std::vector<size_t>> packings(first + 1);
   for (size_t i = first; i < out_.steps.size(); ++i) {
-    auto found = behind.find(memory(out_.steps[i].operands[0].buffer));
-    packings[found == behind.end() ? 0 : found->second].push_back(i);
+    const ScheduledStep& s = out_.steps[i];
+    size_t after = 0;
+    for (size_t o = 0; o + s.writes < s.operands.size(); ++o) {
+      if (auto found = behind.find(memory(s.operands[o].buffer)); found != behind.end()) after = std::max(after, found->second);
+    }
+    packings[after].push_back(i);
   }
   std::vector<ScheduledStep> ordered;
   for (size_t i = 0; i <= first; ++i) {

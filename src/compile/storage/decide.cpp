@@ -143,6 +143,7 @@ void seed(StoragePlan& s) {
         if (const EncodedB* b = s.encoded(node)) {
           store_base(b->numbers);
           if (b->scale != none_id) store_base(b->scale);
+          if (b->zero != none_id) store_base(b->zero);
         } else if (!s.concat_of_b(node)) {
           store_base(node.in[1]);
         }
@@ -184,7 +185,7 @@ void seed(StoragePlan& s) {
   }
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     if (c.is_prepare && c.derived[i].packing) {
-      store_base(g.outputs[i].value);  // the packing step reads it from anywhere
+      for (ValueId v : packed_operands(g, g.outputs[i].value, *c.derived[i].packing)) store_base(v);  // the packing step reads it from anywhere
     } else {
       stored[g.outputs[i].value] = true;
     }

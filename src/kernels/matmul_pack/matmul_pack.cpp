@@ -24,6 +24,7 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition matmul_pack_definition;
-const Definition matmul_pack_definition{"matmul_pack", {{Role::b}, {Role::output}}, {}, nullptr, nullptr, random_case, {"ragged_pack"}};
+const Definition matmul_pack_definition{
+    "matmul_pack", {{Role::b}, {Role::scale, optional}, {Role::zero, optional}, {Role::output}}, {}, nullptr, nullptr, random_case, {"matmul_pack_*", "ragged_pack"}};
 
 }  // namespace ingot::kernels

@@ -405,6 +405,79 @@ TEST(matmul, int8_panels) {
   }
 }
 
+// Numbers of 4 bits in groups, with scales of each type, with and without zeros. Scales are powers of two, so that all sums here are exact in f32 and all elements in bf16.
+TEST(matmul, int4_groups) {
+  for (auto [group, n, k] : {std::array<int64_t, 3>{32, 1, 32}, {32, 50, 96}, {64, 33, 448}, {128, 80, 128}, {128, 40, 4224}}) {
+    for (DType of_scale : {DType::f32, DType::bf16, DType::f16}) {
+      for (bool zeros : {false, true}) {
+        const Groups groups{static_cast<uint8_t>(group), static_cast<uint8_t>(of_scale == DType::bf16 ? 2 : 4), zeros};
+        TestTensor b(DType::i8, {k, n}, order(2, zeros)), scale(of_scale, {k / group, n}, order(2, of_scale == DType::f16)), zero(DType::i8, {k / group, n}),
+            packed(DType::i8, {storage_bytes(panels_of(groups), std::array{k, n})});
+        uint32_t h = 1;
+        auto next = [&] { return (h = h * 1664525u + 1013904223u) >> 8; };
+        b.each([&](const auto& at) { b.put(at, static_cast<double>(next() % 16) - 8); });
+        scale.each([&](const auto& at) { scale.put(at, std::ldexp(next() % 2 == 0 ? 1 : -1, static_cast<int>(next() % 3))); });
+        zero.each([&](const auto& at) { zero.put(at, static_cast<double>(next() % 16) - 8); });
+        std::vector<TestTensor*> in{&b, &scale, &packed};
+        if (zeros) in.insert(in.begin() + 2, &zero);
+        run_kernel("matmul_pack_groups", {}, in, {k, n}, three());
+        auto element = [&](int64_t i, int64_t j) { return (b.get({i, j}) - (zeros ? zero.get({i / group, j}) : 0)) * scale.get({i / group, j}); };
+        std::vector<double> columns;
+        for (int64_t i = 0; i < k; ++i) {
+          for (int64_t j = 0; j < n; ++j) columns.push_back(element(i, j));
+        }
+        for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+          for (int64_t m : {0, 1, 2, 3, 6, 7, 33, 130}) {
+            if ((m > 6 && type == DType::f16) || (m > 7 && k > 1000 && (of_scale != DType::bf16 || !zeros))) continue;
+            SCOPED_TRACE(fmt::format("{} {} x {} x {} by {}, scales {}, zeros {}", ir::name_of(type), m, n, k, group, ir::name_of(of_scale), zeros));
+            TestTensor a(type, {m, k}), out(DType::f32, {m, n}), bias(DType::f32, {m, n}, {}, {0});
+            fill_with_integers(a, 1);
+            fill_with_integers(bias, 2);
+            backend::cpu::BodyBuilder body({m}, {n});
+            backend::Instruction accumulator{};
+            accumulator.kind = backend::Instruction::Kind::accumulator;
+            accumulator.dtype = DType::f32;
+            const backend::Reg sum = body.push(accumulator);
+            body.store(DType::f32, body.map(Op::add, DType::f32, {sum, body.load(DType::f32)}));
+            const std::vector<double> rows = a.values();
+            for (bool in_order : {false, true}) {
+              const backend::cpu::Emitted code = backend::cpu::emit(body.body);
+              const MatmulArgs args{true, 0, code.code, in_order, std::nullopt, groups};
+              int computed = 0;
+              for (std::string_view kernel : kernels_of("matmul")) {
+                if (!run_kernel(kernel, serialise(args), {&a, &packed, &bias, &out}, {m, n, k}, three())) continue;
+                ++computed;
+                int wrong = 0;
+                out.each([&](const auto& at) {
+                  double x = 0;
+                  for (int64_t i = 0; i < k; ++i) x += rows[static_cast<size_t>(at[0] * k + i)] * columns[static_cast<size_t>(i * n + at[1])];
+                  wrong += out.get(at) != x + bias.get(at);
+                });
+                EXPECT_EQ(wrong, 0) << kernel;
+                EXPECT_TRUE(out.untouched_outside());
+              }
+              EXPECT_GE(computed, 1);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Operands of a packing step that do not fit, and a step's constants that no group has, are refused.
+TEST(matmul, damaged_int4_groups) {
+  const Groups groups{32, 4, false};
+  TestTensor b(DType::i8, {64, 8}), scale(DType::f32, {2, 8}), packed(DType::i8, {storage_bytes(panels_of(groups), std::array<int64_t, 2>{64, 8})});
+  run_kernel("matmul_pack_groups", {}, {&b, &scale, &packed}, {64, 8}, three());
+  TestTensor thirds(DType::f32, {3, 8}), fours(DType::f32, {4, 8}), narrow(DType::f32, {2, 7}), small(DType::i8, {1024}), floats(DType::f32, {64, 8});
+  for (const std::vector<TestTensor*>& in :
+       {std::vector<TestTensor*>{&b, &thirds, &packed}, {&b, &fours, &packed}, {&b, &narrow, &packed}, {&b, &scale, &small}, {&floats, &scale, &packed}})
+    EXPECT_THROW(run_kernel("matmul_pack_groups", {}, in, {64, 8}, three()), Error);
+  for (const Groups& bad : {Groups{48, 4, false}, Groups{32, 3, false}}) EXPECT_THROW(parse_matmul(serialise(MatmulArgs{true, 0, {}, false, std::nullopt, bad})), Error);
+  EXPECT_THROW(parse_matmul(serialise(MatmulArgs{false, 0, {}, false, std::nullopt, groups})), Error);
+}
+
 // More than a block of rows, of K and of a segment, for both ways to split the work.
 TEST(matmul, sizes_beyond_the_blocks) {
   for (auto [m, n, k] :

@@ -16,11 +16,17 @@ namespace ingot::kernels {
 using ir::DType;
 
 bool half_or_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
-int64_t row_bytes(DType panel) { return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel)); }
-int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1) / panel_depth(panel); }
+int64_t row_bytes(DType panel, const Groups& groups) {
+  if (groups.size > 0) return tile_ops().columns * (groups.block_bytes() + groups.size / 2);
+  return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel));
+}
+int64_t panel_rows(DType panel, int64_t k, const Groups& groups) { return (k + row_depth(panel, groups) - 1) / row_depth(panel, groups); }
 
 // True if `packed` has room for the panels of a [K, N] matrix of this type.
-bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
+bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n, const Groups& groups) {
+  if (groups.size > 0)
+    return k >= 0 && k % groups.size == 0 && packed.dtype == DType::i8 && packed.rank == 1 && packed.strides[0] == 1 &&
+           packed.dims[0] >= storage_bytes(panels_of(groups), std::array{k, n});
   return (ir::is_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
          packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
 }
@@ -117,6 +123,70 @@ void run_pack(const Call& call) {
   std::fill(to.data + panels * panel_rows(to.dtype, k) * row_bytes(to.dtype), to.data + to.dims[0] * static_cast<int64_t>(ir::size_of(to.dtype)), std::byte{});
 }
 
+// The scales and zeros of one group, then its numbers, of the columns from n0 on.
+void pack_group(std::span<const TensorRef> in, const Groups& groups, int64_t group, int64_t n0, int64_t columns, std::byte* to) {
+  const int64_t width = tile_ops().columns;
+  const TensorRef &numbers = in[0], &scale = in[1];
+  const auto scale_size = static_cast<int64_t>(ir::size_of(scale.dtype));
+  const std::byte* scales = scale.data + (group * scale.strides[0] + n0 * scale.strides[1]) * scale_size;
+  for (int64_t j = 0; j < columns; ++j) {
+    const std::byte* from = scales + j * scale.strides[1] * scale_size;
+    if (groups.scale_bytes == scale_size) {
+      std::memcpy(to + j * groups.scale_bytes, from, static_cast<size_t>(scale_size));
+    } else {
+      uint16_t half;
+      std::memcpy(&half, from, sizeof half);
+      const float wide = ir::f16_to_float(half);
+      std::memcpy(to + j * groups.scale_bytes, &wide, sizeof wide);
+    }
+  }
+  to += width * groups.scale_bytes;
+  if (groups.zero) {
+    const auto* zeros = reinterpret_cast<const int8_t*>(in[2].data) + group * in[2].strides[0] + n0 * in[2].strides[1];
+    for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<std::byte>(zeros[j * in[2].strides[1]]);
+    to += width;
+  }
+  const auto* first = reinterpret_cast<const int8_t*>(numbers.data) + group * groups.size * numbers.strides[0] + n0 * numbers.strides[1];
+  auto* words = reinterpret_cast<uint32_t*>(to);
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t k = 0; k < groups.size; ++k) words[k / 8 * width + j] |= (static_cast<uint32_t>(first[k * numbers.strides[0] + j * numbers.strides[1]]) & 15) << (k % 8 * 4);
+  }
+}
+
+std::shared_ptr<const void> load_pack_groups(std::span<const std::byte>, size_t operands, size_t sizes) {
+  if (operands < 3 || operands > 4 || sizes != 2) fail(Code::format, "a matmul_pack_groups step has {} operands and {} sizes", operands, sizes);
+  return nullptr;
+}
+
+// The groups that the operands of a matmul_pack_groups step have; an invalid one: they do not fit together.
+Groups groups_of(const Call& call) {
+  const std::span<const TensorRef> in = call.operands;
+  const int64_t k = call.sizes[0], n = call.sizes[1], groups = in[1].rank == 2 ? in[1].dims[0] : 0;
+  if (groups < 1 || k % groups != 0 || k / groups > UINT8_MAX || !half_or_float(in[1].dtype) || in[1].dims[1] != n) return {};
+  const bool numbers = in[0].dtype == DType::i8 && in[0].rank == 2 && in[0].dims[0] == k && in[0].dims[1] == n;
+  const bool zeros = in.size() == 3 || (in[2].dtype == DType::i8 && in[2].rank == 2 && in[2].dims[0] == groups && in[2].dims[1] == n);
+  return numbers && zeros ? Groups{static_cast<uint8_t>(k / groups), static_cast<uint8_t>(in[1].dtype == DType::bf16 ? 2 : 4), in.size() == 4} : Groups{};
+}
+
+Resolved resolve_pack_groups(const Call& call) {
+  const Groups groups = groups_of(call);
+  if (!groups.valid() || !holds_panels(call.operands.back(), DType::i8, call.sizes[0], call.sizes[1], groups)) fail(Code::format, "matmul_pack_groups: the operands do not fit");
+  return {};
+}
+
+void run_pack_groups(const Call& call) {
+  const Groups groups = groups_of(call);
+  const TensorRef& to = call.operands.back();
+  const int64_t n = call.sizes[1], width = tile_ops().columns, bytes = row_bytes(DType::i8, groups), rows = panel_rows(DType::i8, call.sizes[0], groups),
+                panels = (n + width - 1) / width;
+  call.workers->run(panels, [&](int64_t p, int) {
+    std::byte* const panel = to.data + p * rows * bytes;
+    std::fill(panel, panel + rows * bytes, std::byte{});
+    for (int64_t g = 0; g < rows; ++g) pack_group(call.operands, groups, g, p * width, std::min(width, n - p * width), panel + g * bytes);
+  });
+  std::fill(to.data + panels * rows * bytes, to.data + to.dims[0], std::byte{});  // as in run_pack
+}
+
 }  // namespace
 
 void pack_own_type(const std::byte* data, DType type, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to) {
@@ -156,5 +226,6 @@ void pack_pairs(const std::byte* data, int64_t row, int64_t column, int64_t k, i
 }
 
 const RunKernel matmul_pack_kernel{"matmul_pack", load_pack, resolve_pack, run_pack};
+const RunKernel matmul_pack_groups_kernel{"matmul_pack_groups", load_pack_groups, resolve_pack_groups, run_pack_groups};
 
 }  // namespace ingot::kernels

@@ -13,6 +13,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   c->packed = args.packed;
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
+  c->groups = args.groups;
   c->map = std::move(args.map);
   if (operands <= product_roles.size() || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
   c->body = load_program(args.body, operands - product_roles.size(), sizes - 3 - c->map_sizes());
@@ -36,7 +37,7 @@ Problem checked(const Call& call) {
   domain.push_back(p.m);
   domain.push_back(p.n);
   if (c.packed) {
-    if (!holds_panels(b, b.dtype, p.k, p.n)) fail(Code::format, "matmul: the packed operand does not fit");
+    if ((c.groups.size > 0 && b.dtype != DType::i8) || !holds_panels(b, b.dtype, p.k, p.n, c.groups)) fail(Code::format, "matmul: the packed operand does not fit");
   } else {
     if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p.k || b.dims[c.batch_rank + 1] != p.n) fail(Code::format, "matmul: B does not have the sizes K and N");
     for (int d = 0; d < c.batch_rank; ++d) {

@@ -16,6 +16,7 @@ struct Constants {
   bool packed;
   bool in_order;
   int batch_rank;
+  Groups groups;
   std::optional<GemmMap> map;
   std::shared_ptr<const Program> body;
   // Among the step's sizes: those of the map, after M, N and K.

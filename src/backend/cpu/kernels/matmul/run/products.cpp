@@ -1,7 +1,7 @@
 #include "backend/cpu/kernels/matmul/run/products.h"
 
 // B is in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32; for a packed weight also its own half type (bf16 in pairs along K, [N
-// / columns][K / 2][columns][2]); int8, for an encoded weight; f64; or int64, for integers of any type. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
+// / columns][K / 2][columns][2]); int8, for an encoded weight, or groups of 4-bit numbers (panels_of); f64; or int64, for integers of any type. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
 // blocks of an int8 panel are decoded for f32 or bf16 tiles. A block of rows of A times a panel is computed one K block at a time, so that A's block
 // stays in the second-level cache and the panel's in the first. The epilogue runs on each tile as it leaves the registers (bias, activation, residual),
 // or on row segments of a finished block (any fused body).
@@ -16,6 +16,7 @@
 #include "backend/cpu/kernels/matmul/run/pack.h"
 #include "backend/cpu/kernels/matmul/run/problem.h"
 #include "backend/cpu/kernels/matmul/run/row_end.h"
+#include "backend/cpu/kernels/matmul/run/tile_i4.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/hardware.h"
@@ -190,7 +191,7 @@ Resolved resolve(const Call& call, const Algorithm& of) {
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   const Class of_sum = c.body->has_accumulator ? c.body->accumulator : Class::f32;
   const DType sum = of_sum == Class::f64 ? DType::f64 : of_sum == Class::i64 ? DType::i64 : DType::f32;
-  const std::optional<Way> way = of.way({a.dtype, b.dtype, sum, c.packed, c.map.has_value(), c.in_order, call.sizes[0]});
+  const std::optional<Way> way = of.way({a.dtype, b.dtype, sum, c.packed, c.map.has_value(), c.in_order, call.sizes[0], c.groups});
   if (!way) return {0, nullptr, conv::never};
   auto p = std::make_shared<Plan>(checked(call));
   p->way = *way;
@@ -200,14 +201,14 @@ Resolved resolve(const Call& call, const Algorithm& of) {
   if (!p->f32) p->c_words = 2;
   p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));
   p->tiles = c.in_order ? p->way.tiles->in_order : p->way.tiles->tile;
-  p->row_bytes = row_bytes(p->panel);
-  p->panel_rows = panel_rows(p->panel, p->k);
+  p->row_bytes = row_bytes(p->panel, way->groups);
+  p->panel_rows = panel_rows(p->panel, p->k, way->groups);
   find_end(*p, *c.body);
   const int64_t workers = call.workers->count();
   p->choices = blockings_of(*p, c);
   p->blocking = blocking_of(*p, of, c, call);
   p->way.rows = p->blocking.rows;
-  const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
+  const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : std::max<int64_t>(32, c.groups.size);  // in order, blocks of K are whole sums, which are whole groups
   p->k_size = std::max<int64_t>(1, ((p->k + p->blocking.sums - 1) / p->blocking.sums + unit - 1) / unit) * unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.max_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : tuning::columns_of_block + ops.columns;
@@ -309,12 +310,16 @@ class PanelsOfB {
   }
   const std::byte* panel(int64_t p, int64_t k0) const {
     const std::byte* b = p_.blocking.panels > 0 ? packed_ : data_;
-    return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
+    return b + ((p - first_panel_) * p_.panel_rows + k0 / row_depth(p_.panel, p_.way.groups)) * p_.row_bytes;
   }
   // A K block of a panel in the form that tiles read.
   const std::byte* panel(int64_t p, int64_t k0, int64_t k1) const {
     const std::byte* from = panel(p, k0);
     if (!p_.way.decodes()) return from;
+    if (p_.way.groups.size > 0) {
+      (p_.way.decoded == DType::bf16 ? int4_panels().to_bf16 : int4_panels().to_f32)(decoded_, {from, p_.way.groups}, k1 - k0);
+      return decoded_;
+    }
     const auto* numbers = reinterpret_cast<const int8_t*>(from);
     (p_.way.decoded == DType::bf16 ? int8_panels().to_bf16 : int8_panels().to_f32)(decoded_, numbers, k1 - k0, numbers + p_.panel_rows * p_.row_bytes);
     return decoded_;
@@ -369,7 +374,10 @@ class Block {
  private:
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
     in_sums(k, p_.way.sum, [&](int64_t k0, int64_t n) {
-      p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
+      const std::byte* const from = panel + sum_offset(k0);
+      const GroupPanel groups{from, p_.way.groups};
+      const void* const b = reads_groups() ? static_cast<const void*>(&groups) : from;
+      p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, b, n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
       ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
     });
   }
@@ -381,7 +389,10 @@ class Block {
       of_part[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, nullptr, static_cast<int>(columns));
     });
   }
+  // True if tiles read numbers of 4 bits as they are.
+  bool reads_groups() const { return p_.way.groups.size > 0 && !p_.way.decodes(); }
   int64_t sum_offset(int64_t k0) const {
+    if (reads_groups()) return k0 / p_.way.groups.size * p_.row_bytes;
     const DType type = p_.way.decodes() ? p_.way.decoded : p_.panel;
     return k0 / panel_depth(type) * row_bytes(type);
   }
@@ -449,7 +460,7 @@ class Block {
 
   // What is read after a panel, which its tiles prefetch together. After the last panel of a matrix this is past the end, which is harmless.
   Ahead following(const std::byte* next, int64_t tiles) const {
-    if (tiles < 2 || p_.way.decodes()) return {};
+    if (tiles < 2 || p_.way.decodes() || reads_groups()) return {};
     return {next, static_cast<int>(std::bit_ceil(static_cast<uint64_t>((p_.row_bytes / 16 + tiles - 1) / tiles)))};
   }
 

@@ -1,4 +1,5 @@
 // The tiles of this machine, and those for each GEMM.
+#include "backend/cpu/kernels/matmul/run/tile_i4.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
 #include <utility>
@@ -35,6 +36,17 @@ const Int8Panels& int8_panels() {
   return panels;
 }
 
+const Int4Panels& int4_panels() {
+  static const Int4Panels panels = [] {
+    const backend::cpu::Isa isa = backend::cpu::isa();
+    using enum backend::cpu::Isa;
+    Int4Panels chosen = isa >= avx512 ? int4_panels_avx512 : isa == avx2 ? int4_panels_avx2 : int4_panels_portable;
+    if (isa >= avx512_bf16) chosen.to_bf16 = int4_to_bf16_avx512;
+    return chosen;
+  }();
+  return panels;
+}
+
 namespace {
 
 // At most this many products are one sum.
@@ -50,6 +62,7 @@ bool are_pairs(const Operands& o) {
 
 Way decoding(Way way, const Operands& o) {
   if (o.b == DType::i8) way.decoded = std::exchange(way.panel, DType::i8);
+  way.groups = o.groups;
   return way;
 }
 
@@ -59,8 +72,14 @@ Way way_of_tiles(const Operands& o) {
   const TileOps& ops = tile_ops();
   if (o.sum != DType::f32) return {o.sum == DType::f64 ? &ops.f64 : &ops.i64, o.sum, o.sum, wide_block_rows, narrow_rows, k_block, k_block, false, DType::i8, k_block};
   const DType panel = o.packed ? o.b : DType::f32;
+  if (o.groups.size > 0 && o.m <= rows_of_int4) {
+    Way way = summed({&int4_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
+    way.groups = o.groups;
+    return way;
+  }
   // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, both give the same bits.
-  if (panel == DType::i8 && o.m <= narrow_rows) return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
+  if (panel == DType::i8 && o.groups.size == 0 && o.m <= narrow_rows)
+    return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   if (panel == DType::bf16 || panel == DType::f16)
     return summed({panel == DType::bf16 ? &ops.bf16 : &ops.f16, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.

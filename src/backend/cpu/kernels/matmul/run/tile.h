@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/kernels/run/tile_end.h"
 #include "backend/cpu/run/hardware.h"
+#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::kernels {
 
@@ -62,6 +63,7 @@ struct Operands {
   bool mapped = false;             // A is read through a map
   bool in_order = false;           // a result's bits must not depend on M
   int64_t m = 1;
+  Groups groups = {};              // of a packed B
 };
 
 // Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
@@ -75,6 +77,7 @@ struct Way {
   bool matrix = false;
   ir::DType decoded = ir::DType::i8;  // the type to which blocks of an int8 panel are decoded; i8: they are not
   int64_t sum = INT64_MAX;        // at most this many products are one sum: sums of sums are more accurate. In order, it does not depend on the number of rows
+  Groups groups = {};             // of a panel of i8: its numbers have 4 bits
   bool decodes() const { return decoded != ir::DType::i8; }
   int64_t k_size(int64_t m) const { return m <= max_narrow_rows ? k_narrow : k_wide; }
   // Blocks of about `rows` rows and of even size, so that no small remainder reads all of B again.

@@ -71,6 +71,10 @@ inline constexpr int64_t read_ahead = 4096;
 inline constexpr int max_rows_of_places = 3, max_rows_of_half_places = 2;
 // Bytes ahead at each place that such tiles prefetch, of half types and int8 (31 GB/s instead of 26: tile.inc). Bytes ahead that other tiles prefetch, of half types; of float32 in rows of the panel.
 inline constexpr int prefetched_half = 1024, prefetched_int8 = 2048, far_half = 4096, far_rows = 128;
+// Rows up to which a tile of 4-bit numbers sums a group before it multiplies by its scale, and rows up to which panels of them are read as they are, not decoded first; bytes ahead that it
+// prefetches: estimates, not timed.
+inline constexpr int max_rows_of_group_sums = 2, prefetched_groups = 2048;
+inline constexpr int64_t rows_of_int4 = 6;
 // Rows of a panel that the loop of a tile takes at once (an estimate).
 inline constexpr int unrolled_rows = 4;
 // Rows and terms from which a tile prefetches the lines of its results: EPYC, MiniLM on 16 tokens takes 1.07 times as long if all tiles do (gemms_cpu.md).

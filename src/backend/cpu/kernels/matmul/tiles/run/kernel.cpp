@@ -11,7 +11,7 @@ constexpr matmul::Algorithm algorithm{"matmul", [](const Operands& o) { return s
 }  // namespace
 
 std::span<const RunKernel> matmul_cpu_kernels() {
-  static const RunKernel list[] = {matmul::kernel_of<algorithm>(), matmul_pack_kernel};
+  static const RunKernel list[] = {matmul::kernel_of<algorithm>(), matmul_pack_kernel, matmul_pack_groups_kernel};
   return list;
 }
 
