@@ -81,6 +81,8 @@ KNOWN = {
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
     ("gpt2-2-layers", "decomposed"): "torch's own run_decompositions fails: its decomposition of attention on the CPU gives other strides, of which the model's view is none",
 }
+_FORMAT = "torch.export records another memory format of a result than cuDNN and attention's kernels give, which Dynamo records: one view more or less, the same steps"
+KNOWN_ON_A_GPU = {(model, factor): _FORMAT for model in ("causal-attention", "convnextv2", "convnext") for factor in ("torch.compile", "grad", "inference_mode", "float16", "bfloat16")}
 
 
 @functools.lru_cache(maxsize=2)
@@ -115,7 +117,8 @@ def check(model, factor, device):
 @pytest.mark.parametrize("model, factor", CASES, ids=[f"{model}-{factor}" for model, factor in CASES])
 def test_same_graph(model, factor, device):
     torch._dynamo.reset()
-    known = next((reason for (m, f), reason in KNOWN.items() if fnmatch.fnmatch(model, m) and fnmatch.fnmatch(factor, f)), None)
+    here = KNOWN | (KNOWN_ON_A_GPU if device == "cuda" else {})
+    known = next((reason for (m, f), reason in here.items() if fnmatch.fnmatch(model, m) and fnmatch.fnmatch(factor, f)), None)
     try:
         check(model, factor, device)
     except Exception as problem:
