@@ -114,6 +114,7 @@ void add_last_part(Cut& cut, const std::vector<HeldValue>& held, const Whole& wh
   part.bound.transposed_loads = whole.bound.transposed_loads;
   part.bound.transposed_places = whole.bound.transposed_places;
   part.program->row_rank = p.row_rank;
+  part.program->in_order = p.in_order;
   part.program->has_reductions = p.has_reductions;
   std::vector<uint8_t> needed(p.code.size(), 0);
   for (const ProgramStore& s : p.stores) needed[s.reg] = 1;
