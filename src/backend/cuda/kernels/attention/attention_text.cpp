@@ -43,7 +43,8 @@ class Printer {
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
     args_.rows = rows(only);
-    args_.parts = only == Args::by_sizes && a_.s.constant().value_or(1) <= kernels::attention_cuda_tuning::few_queries;
+    // Of as many keys as queries there are never enough for parts.
+    args_.parts = only == Args::by_sizes && a_.s.constant().value_or(1) <= kernels::attention_cuda_tuning::few_queries && !(a_.s == a_.t);
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     EmittedAttention out;

@@ -28,7 +28,7 @@ void check(const AttentionCudaArgs& a) {
   require(a.printed >= 1 && a.printed <= 3, "variants");
   require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
   require(!a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::max_boxed_head && a.batch_rank <= AttentionCudaArgs::max_box_axes && !a.columns && !a.filled &&
-                         a.operands.size() == 4),
+                         !a.parts && a.operands.size() == 4),
           "boxes");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= size_t{4} + a.filled && a.operands.size() <= 250, "operands");
   require(!a.filled || (a.batch_rank > 0 && a.operands[a.filled_operand()].dtype == ir::DType::i64), "numbers of keys");
