@@ -127,6 +127,11 @@ def test_values_of_the_options():
         ingot.compile(layers(), inputs=[x], weight_dtype="int4", weight_group=48)
 
 
+def test_a_gpu_reads_no_weights_in_groups():
+    with pytest.raises(ingot.OptionError, match='weight_dtype is "int4", and no kernel of cuda:sm_90 reads such weights'):
+        ingot.compile(layers(), inputs=[torch.randn(3, 128)], weight_dtype="int4", target="cuda:sm_90")
+
+
 class Grouped(torch.nn.Module):
     """A layer with weights in groups, as torchao's exported graphs compute it."""
 
