@@ -153,6 +153,25 @@ class Grouped(torch.nn.Module):
         return torch.nn.functional.linear(x, self.weight(self.dtype))
 
 
+class OfBytes(torch.nn.Module):
+    """Weights of 8 bits without sign: a form that no kernel reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bytes", torch.randint(0, 256, (40, 64), dtype=torch.uint8))
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, (self.bytes.to(x.dtype) - 128) * 0.01)
+
+
+def test_weights_that_become_floats_are_named(caplog):
+    x, module = torch.randn(3, 64), OfBytes()
+    with caplog.at_level("INFO", "ingot"):
+        engine = ingot.compile(module, inputs=[x])
+    assert 'weights of integers become floats when the model is loaded for cpu, as no kernel there reads their form: "bytes"' in caplog.text
+    assert_accurate(engine(x), module(x), module(x.double()), depth=64)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("group", [32, 128])

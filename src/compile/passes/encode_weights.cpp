@@ -2,7 +2,9 @@
 // with a scale per column or none.
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "base/own_file.h"
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
 #include "compile/passes/passes.h"
@@ -206,8 +208,12 @@ class Encoder {
     auto [made, is_new] = made_.try_emplace(b, none_id);
     if (!is_new) return made->second;
     if (auto q = quantised(g_, b)) return made->second = itself(to, *q, renamed);
-    if (const auto groups = groups_of_b(to, b, renamed)) return made->second = grouped(to, node, *groups, true);
-    if (wanted_ == nullptr || reads_windows(g_, node.in[0])) return none_id;
+    if (const auto groups = groups_of_b(to, b, renamed)) made->second = grouped(to, node, *groups, true);
+    if (made->second != none_id) return made->second;
+    if (wanted_ == nullptr || reads_windows(g_, node.in[0])) {
+      note_decoded(b);
+      return none_id;
+    }
     const Dim k = g_.type(b).dims[0];
     if (wanted_->grouped && (!k.is_constant() || k.value() == 0 || k.value() % backend_.weight_group != 0)) return none_id;
     const auto [numbers, scale] = encoded_rows(to, b, renamed);
@@ -221,7 +227,29 @@ class Encoder {
     return made->second = decoded.id();
   }
 
+  // Says which weights of integers are floats from the load on, if there are any.
+  void say_decoded() const {
+    if (decoded_.empty()) return;
+    const std::string others = decoded_.size() > 1 ? fmt::format(", and {} more", decoded_.size() - 1) : "";
+    say_once(fmt::format("weights of integers become floats when the model is loaded for {}, as no kernel there reads their form: \"{}\"{}", backend_.target.text(),
+                         *decoded_.begin(), others));
+  }
+
  private:
+  // Notes B if it is computed from a weight of integers that takes fewer bytes.
+  void note_decoded(ValueId b) {
+    std::vector<ValueId> todo{b};
+    for (std::set<ValueId> seen; !todo.empty();) {
+      const ValueId v = todo.back();
+      todo.pop_back();
+      if (!seen.insert(v).second) continue;
+      const Weight* weight = g_.weight_of(v);
+      const Type& type = g_.type(v);
+      if (weight != nullptr && (type.dtype == DType::i8 || type.dtype == DType::u8) && type.dims.size() >= 2) decoded_.insert(weight->name);
+      for (ValueId in : g_.producer(v).in) todo.push_back(in);
+    }
+  }
+
   struct Groups {
     Handle numbers, scale;  // [N, K], [N, K / group]
     std::optional<Handle> zero;
@@ -311,20 +339,22 @@ class Encoder {
   const WeightEncoding* wanted_;
   const std::vector<bool> free_, constant_;
   std::map<ValueId, ValueId> made_;  // old B -> new B
+  std::set<std::string> decoded_;  // names of weights
   std::map<std::pair<ValueId, bool>, EncodedWeight> encoded_;  // weights (or transposes) shared by several GEMMs are encoded once
 };
 
 }  // namespace
 
 void encode_weights(Graph& g, const Backend& backend) {
-  const bool has_int8 = std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) { return node.op == Op::cast && is_cast_of_int8(g, node.out[0]); });
-  if (backend.weight_encoding == nullptr && !has_int8) return;
+  auto widens_integers = [&](const Node& node) { return node.op == Op::cast && (g.type(node.in[0]).dtype == DType::i8 || g.type(node.in[0]).dtype == DType::u8); };
+  if (backend.weight_encoding == nullptr && std::none_of(g.nodes.begin(), g.nodes.end(), widens_integers)) return;
   Encoder encoder(g, backend);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) -> std::optional<ValueId> {
     const ValueId b = encoder.operand_b(to, node, renamed);
     if (b == none_id) return std::nullopt;
     return to.nodes[to.add_node(Op::matmul, {in[0], b}, node.attributes, {g.type(node.out[0])})].out[0];
   });
+  encoder.say_decoded();
 }
 
 }  // namespace ingot::compile
