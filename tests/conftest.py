@@ -1,6 +1,5 @@
-"""For every test: no cached plan is used, because the compiler would not be tested; which cases a plain run takes; and less work for the garbage collector."""
+"""For every test: no cached plan is used, because the compiler would not be tested; and which cases a plain run takes."""
 
-import gc
 import logging
 import os
 from collections import defaultdict
@@ -42,11 +41,6 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
-
-
-def pytest_collection_finish(session):
-    gc.collect()
-    gc.freeze()  # nothing of torch's million objects is looked through again: 4 % of the time of tests that export
 
 
 @pytest.fixture

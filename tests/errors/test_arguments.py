@@ -132,7 +132,7 @@ COMPILE = {
                           'keep it in a buffer: self.register_buffer("calls", torch.tensor(0))'),
     "a weight elsewhere": (ingot.InputError, lambda: ingot.compile(Partly().to("meta"), inputs=[Input(X), Input(X)]), 'weight linear.weight is on meta; engines run on the CPU and on NVIDIA GPUs', "model.cpu() or model.cuda()"),
     "a subclass": (ingot.UnsupportedError, lambda: ingot.compile(Weight(TwoTensor(torch.ones(2, 2), torch.ones(2, 2))), inputs=[Input((2, 2))]), "weight w is of type TwoTensor, a tensor subclass",
-                   "convert it to a plain tensor before compiling"),
+                   "convert it to a plain tensor before compiling; of torchao's weights those of IntxWeightOnlyConfig and the Int8 configs need none"),
     "all in torch": (ingot.UnsupportedError, lambda: ingot.compile(Unfolds(), inputs=[Input((8,))], fallback="error"),
                      "it writes in place through unfold, which torch does not express as new values correctly", 'compile with fallback="torch"'),
     "no shape": (ingot.InputError, lambda: Input(), "an input: a shape is needed", "Input((1, 3, 224, 224)) or Input(min_shape=..., opt_shape=..., max_shape=...)"),

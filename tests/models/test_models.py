@@ -21,9 +21,9 @@ import ingot
 
 
 @pytest.fixture(autouse=True)
-def no_grad(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # else eager rounds some convolutions of a network to TF32 and others not, and bounds nothing
-    with torch.no_grad():
+def no_grad():
+    # With TF32 eager would round some convolutions of a network and others not, and bound nothing.
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
 
 

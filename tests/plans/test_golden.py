@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +174,9 @@ def example(given):
 
 
 def command(*arguments):
-    return subprocess.run([_library.find("ingot"), *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+    # Programs for a GPU of another revision are compiled again, by NVRTC from PyPI.
+    environment = {**os.environ, "INGOT_LIBRARY_PATH": sysconfig.get_path("purelib")}
+    return subprocess.run([_library.find("ingot"), *map(str, arguments)], capture_output=True, text=True, check=True, env=environment).stdout
 
 
 def write(name, folder):
