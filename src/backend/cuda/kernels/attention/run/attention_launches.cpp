@@ -69,7 +69,7 @@ std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
 int64_t parts_of_keys(const Args& args, int64_t blocks, int64_t queries, int64_t keys) {
   using namespace attention_cuda_tuning;
   if (!args.parts || queries > few_queries) return 1;
-  return std::clamp<int64_t>(std::min(keys / min_keys_of_part, wanted_blocks / blocks), 1, max_parts);
+  return std::clamp<int64_t>(std::min(keys / min_keys_of_part, blocks_of_multiprocessor * backend::cuda::hardware::h200_multiprocessors / blocks), 1, max_parts);
 }
 
 // `parameters`: of the attention's other kernels.

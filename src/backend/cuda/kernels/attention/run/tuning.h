@@ -13,9 +13,9 @@ inline constexpr int64_t long_queries = 512, very_long_queries = 1088;
 // Rows of keys that one iteration computes (77 of a text), and from which the loop over keys is worth TMA boxes.
 inline constexpr int64_t one_iteration = 80, min_boxed_keys = 256;
 
-// Queries that are so few that blocks take parts of the keys: at most those of one block. Keys of a part, at least; parts of a head, at most: the threads of a warp; blocks that a GPU is filled with: four for each of
-// an H200's multiprocessors (docs/performance-notes/attention.md, one token of a language model; the bounds are estimates).
-inline constexpr int64_t few_queries = 16, min_keys_of_part = 64, max_parts = 32, wanted_blocks = 4 * 132;
+// Queries that are so few that blocks take parts of the keys: at most those of one block. Keys of a part, at least; parts of a head, at most: the threads of a warp; blocks for each of an H200's
+// multiprocessors (docs/performance-notes/attention.md, one token of a language model; the bounds are estimates).
+inline constexpr int64_t few_queries = 16, min_keys_of_part = 64, max_parts = 32, blocks_of_multiprocessor = 4;
 // Threads of a block that joins parts.
 inline constexpr int join_threads = 128;
 // Bytes of a block's shared memory, for keys, values and a mask that adds one number for each key: of more keys the mask is read for each score instead. An estimate.
