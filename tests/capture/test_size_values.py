@@ -109,3 +109,36 @@ def test_left_out_by_name(monkeypatch):
     monkeypatch.setenv("INGOT_DISABLE", "open_calls")
     with pytest.raises(ingot.InputError, match="fixes axis 2"):
         ingot.compile(Chunks(10), inputs=lengths(11, 20, 16))
+
+
+class Distances(torch.nn.Module):
+    """Numbers of positions, read of a tensor: sizes of a table of distances, as in Funnel, whose positions are floats."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        places = torch.arange(0, x.shape[1], dtype=self.dtype)
+        pooled = torch.cat([places.new_tensor([-1]), places[1:-1][::2]])
+        steps = torch.arange(places[-1] - pooled[0], pooled[1] - places[-1], -2)
+        return x + torch.arange(pooled[-1] + 1, dtype=x.dtype).sum() + steps.sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize("door", ["compile", "open", "torch.compile"])
+def test_numbers_at_places_of_a_range(door, dtype):
+    if (door, dtype) == ("open", torch.float32):
+        pytest.skip("torch does not take a float that follows from open sizes")
+    model = Distances(dtype)
+    make = {
+        "compile": lambda n: ingot.compile(model, inputs=[ingot.Input((2, n, 3))]),
+        "open": lambda n: ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 5, 3), opt_shape=(2, 9, 3), max_shape=(2, 40, 3))]),
+        "torch.compile": lambda n: torch.compile(model, backend="ingot"),
+    }[door]
+    compiled = make(9)
+    if door != "torch.compile":
+        assert compiled.report.whole
+    for n in (9,) if door == "compile" else (5, 6, 9, 12, 39, 40):
+        x = torch.randn(2, n, 3)
+        assert torch.equal(compiled(x), model(x))

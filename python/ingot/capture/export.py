@@ -95,6 +95,8 @@ class _Trace:
         while True:
             try:
                 program = self._program()
+                if self._known.could_be_known(program):
+                    continue
                 if square_roots.decide(self._branches.found) and self._roots.give_up():
                     continue
                 if not self._sides.keep_open(self._branches.readers):

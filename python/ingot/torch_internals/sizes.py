@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import (  # errors of a trace: a bran
     StrictMinMaxConstraint,
     free_symbols,
     free_unbacked_symbols,
+    statically_known_true,
 )
 from torch.utils._sympy import functions  # FloorDiv, Max and the like, as torch writes sizes
 from torch.utils._sympy.interp import sympy_interp  # computes an expression by other means: with nodes, or with numbers

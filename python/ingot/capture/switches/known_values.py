@@ -13,11 +13,12 @@ import os
 import sys
 
 import torch
+from torch.export.graph_signature import InputKind
 
 from ...base import debug
 from ...base.log import log
 from ...errors import UnsupportedError
-from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.operators import OpOverload
 from ...torch_internals.tracing import calls_recorded_by, node_of, outside_of_traces
 from ...torch_internals.trees import pytree
 from ..memory import may_write, of_memory, value_of, written_operands
@@ -41,6 +42,13 @@ class KnownValues:
         """The next traces know values. False if the last one did."""
         before, self._wanted = self._wanted, not debug.is_disabled("known_values")
         return self._wanted and not before
+
+    def could_be_known(self, program: torch.export.ExportedProgram) -> bool:
+        """Whether the program reads numbers that follow from constants and sizes alone: torch took them for data. The next traces know them then."""
+        constants = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR}
+        given = lambda node: node.op == "get_attr" or node.name in constants or _is_size(node) or node.op == "call_function" and _gives_the_same_again(node)  # noqa: E731
+        reads = (node for node in program.graph.nodes if node.target in _READS and isinstance(value_of(node), (torch.SymInt, torch.SymFloat)))
+        return any(all(map(given, _computed_from(read.args[0]))) for read in reads) and self.begin()
 
     def in_trace(self, branches: Branches) -> KnownValues:
         """The context of the next trace, whose branches on sizes are recorded."""
@@ -128,7 +136,7 @@ class KnownValues:
         return found, names
 
 
-_OPEN = (torch.SymInt, torch.SymBool, size_values.Ratio)
+_OPEN = (torch.SymInt, torch.SymBool, size_values.Ratio, size_values.Line)
 
 
 def _is_size(node) -> bool:
@@ -153,12 +161,16 @@ def _tensors(module):
 
 def _gives_the_same_again(node) -> bool:
     target = node.target
-    return target is operator.getitem or isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded not in target.tags and not schema_of(target).is_mutable
+    return target is operator.getitem or isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded not in target.tags and not _writes(node)
+
+
+def _writes(node) -> bool:
+    return may_write(node) and node.target is not _aten.detach_.default  # which torch.export records for torch.tensor([...])
 
 
 def _written(graph) -> set:
     """The memory that operators of the graph write."""
-    return {of_memory(value_of(operand)) for node in graph.nodes if isinstance(node.target, OpOverload) and may_write(node) for operand in written_operands(node)} - {None}
+    return {of_memory(value_of(operand)) for node in graph.nodes if isinstance(node.target, OpOverload) and _writes(node) for operand in written_operands(node)} - {None}
 
 
 def _line(frame) -> str:
