@@ -9,6 +9,7 @@ import types
 import torch
 
 from ...base import debug
+from ...torch_internals.modules import place_of_move
 from . import inlined
 
 _move = torch.nn.Module.to
@@ -28,9 +29,9 @@ def is_there(module, device, dtype) -> bool:
 
 def _to(self, *args, **kwargs):
     """In place of torch's code, whose module it has for its names."""
-    from ingot.capture.switches.moved_modules import is_there, moved
+    from ingot.capture.switches.moved_modules import is_there, moved, place_of_move
 
-    device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+    device, dtype, _, layout = place_of_move(*args, **kwargs)
     return self if layout is None and is_there(self, device, dtype) else moved(self, *args, **kwargs)
 
 
