@@ -282,10 +282,13 @@ def enter(case: Case, door: str, build: bool) -> Made:
         return DOORS[door](case, build)
 
 
-def torch_alone(case: Case, door: str):
-    """torch's own part of a door of torch.compile: Dynamo's trace, whose graph runs as it is."""
+def torch_alone(case: Case, door: str) -> Callable:
+    """torch's own part of a door of torch.compile: Dynamo's trace, whose graph runs as it is. The call, after the first one."""
+    torch._dynamo.reset()
+    call = torch.compile(case.module, backend="eager", dynamic=TORCH_COMPILE[door])
     with case.context():
-        torch.compile(case.module, backend="eager", dynamic=TORCH_COMPILE[door])(*case.inputs)
+        call(*case.inputs)
+    return call
 
 
 def first_line(problem: BaseException) -> str:

@@ -7,7 +7,8 @@
     bench/doors.py --page                                     docs/models.md, made of the lines
 
 A cell is a model by a door in a mode, a type and on a device. Its line in bench/results/doors-<machine>.jsonl has the operators that stay in torch with their reasons, segments, graphs,
-seconds to build, the error relative to eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
+seconds to build, the error relative to eager's (tests/accuracy.py), time over eager's, the date and the commit. Where torch.compile takes longer than eager, it also has the time of torch's
+own part, Dynamo with backend="eager". Errors and times are without TF32. Lines of a GPU up to
 commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line.
 If a cell of torch.compile is not done in time, torch's own part (Dynamo, with backend="eager") is tried alone, to say whose time it is. Lines are written as they come,
 so that a run that is stopped keeps what it has, and `--resume` and `--left` go on.
@@ -45,6 +46,7 @@ MEMORY_BYTES = 12 << 30  # of a process on the CPU
 DOOR_NAMES = ("torch.compile", "compile", "compile-open", "torch.compile-dynamic", "exported", "decomposed", "pt2", "saved", "torchscript")
 BUILT_DOORS = ("torch.compile", "compile")  # by these, a short run builds, and measures errors and times
 NEED_A_BUILD = ("saved",)
+SLOW = 1 / 0.9  # of eager's time: the page names cells over it
 SECOND_DTYPE = {"cpu": "bfloat16", "cuda": "float16"}
 
 
@@ -106,7 +108,7 @@ def alone_in_torch(case, door) -> dict:
 def measured(case, door, build, times) -> dict:
     """The findings of a cell."""
     import torch
-    from by_door import Refused, enter, first_line
+    from by_door import TORCH_COMPILE, Refused, enter, first_line, torch_alone
 
     try:
         eager = case.eager()
@@ -135,7 +137,11 @@ def measured(case, door, build, times) -> dict:
             return found | {"failed": f"the call: {first_line(problem)}"}
         if times:
             with alone():
-                found["time_over_eager"] = time_over_eager(lambda: made.call(*case.inputs), lambda: case.module(*case.inputs), torch.cuda.synchronize if case.device == "cuda" else lambda: None)
+                wait = torch.cuda.synchronize if case.device == "cuda" else lambda: None
+                found["time_over_eager"] = time_over_eager(lambda: made.call(*case.inputs), lambda: case.module(*case.inputs), wait)
+                if found["time_over_eager"] > SLOW and door in TORCH_COMPILE:  # what of it is torch's own
+                    torchs = torch_alone(case, door)
+                    found["torch_alone_over_eager"] = time_over_eager(lambda: torchs(*case.inputs), lambda: case.module(*case.inputs), wait)
     return found
 
 
@@ -464,7 +470,7 @@ def page(folder: Path = HERE / "results") -> str:
             row = [here.get(Cell(model, door, mode, dtype, device)) for door in doors]
             package = next(line["package"] for c, line in here.items() if c.model == model)
             text.append(f"| {model} | {package} | " + " | ".join(map(mark, row)) + " |")
-        said = reasons(here)
+        said = reasons(here) + slow(here)
         if said:
             text += ["", *said]
     return "\n".join(text) + "\n"
@@ -509,6 +515,13 @@ def reasons(here: dict) -> list[str]:
             operators.setdefault(reason, {}).update({target: None} if target else {})
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     return [f"- {_named(list(operators[reason]))}{reason}. ".replace("|", "\\|") + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for reason, of in ordered]
+
+
+def slow(here: dict) -> list[str]:
+    """A line that names the cells that take longer than eager, and how long torch's own part of the door takes by itself."""
+    of_torch = lambda line: f"; torch's own part of the door {line['torch_alone_over_eager']:.2f}" if "torch_alone_over_eager" in line else ""
+    found = [f"{cell.model} ({cell.door}: {here[cell]['time_over_eager']:.2f}{of_torch(here[cell])})" for cell in sorted(here) if here[cell].get("time_over_eager", 0) > SLOW]
+    return [f"- Over eager's time: {', '.join(found)}."] if found else []
 
 
 def _named(operators: list[str]) -> str:

@@ -13,7 +13,7 @@ from .capture import autocast, composites, devices, fix, passes as passes_, subc
 from .capture.fixes import numbers, order, random_numbers, region_writes
 from .capture.functional import _first_line, from_aot, lays, same_sizes
 from .capture.memory import may_write, refuse_unexpressible
-from .capture.switches import asked_masks, both_sides, experts_together, open_numbers, own_traces, recurrent_layers
+from .capture.switches import asked_masks, both_sides, experts_together, moved_modules, open_numbers, own_traces, recurrent_layers
 from .capture.traced import NotFunctional, Traced, as_aten
 from .engine.tensor_changes import Snapshot, Watch
 from .errors import UnsupportedError
@@ -30,6 +30,7 @@ def captured(backend):
     both_sides.allow()
     asked_masks.allow()
     experts_together.allow()
+    moved_modules.allow()
     recurrent_layers.allow()
     open_numbers.allow()
     return backend

@@ -1,5 +1,5 @@
 // The causal part of an attention mask (no key after the query) becomes the flag `causal`, so that kernels skip that half. The rest of the mask stays an
-// expression of indices and the padding mask. A part is dropped only if it is proved to be implied.
+// expression of indices and the padding mask. A part is dropped only if it is proved to be implied; one that keeps every key, such as a mask of ones, says nothing.
 #include <cmath>
 #include <set>
 
@@ -58,6 +58,7 @@ void causal_masks(Graph& g) {
     ValueId condition = mask;
     bool added = to.type(mask).dtype != ir::DType::b8;
     if (added) {
+      if (auto all = number_of(to, mask); all && all->to_double() == 0) return ir::attention(q, k, v, std::nullopt, scale, causal).id();
       // where(condition, 0, lowest): adding the lowest float removes a key, if the query has another one.
       const Node& n = maker(to, mask);
       if (n.op != Op::select) return std::nullopt;
@@ -71,7 +72,7 @@ void causal_masks(Graph& g) {
     for (ValueId p : parts) {
       if (is_causal(to, *forms, p, queries, keys)) {
         causal = true;
-      } else {
+      } else if (auto all = number_of(to, p); !all || all->to_double() == 0) {
         rest.push_back(p);
       }
     }

@@ -15,7 +15,7 @@ Value parametric_relu(const Value& x, const Value& w) {
 
 // Dropout that drops nothing gives its operand itself, in place too.
 Value dropped(const Value& x, double p, bool train) {
-  if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+  if (train && p > 0) fail(Code::unsupported, "dropout in training mode draws random numbers, which only torch's generator gives (call model.eval() first, or compile in Python with fallback=\"error\": the engine draws its own)");
   return x;
 }
 

@@ -292,6 +292,7 @@ std::optional<Dim> step_of(const Value& x) {
   if (made.op == Op::index) return Dim(1);
   if (made.op != Op::mul || g.producer(made.in[0]).op != Op::index) return std::nullopt;
   const Node& factor = g.producer(behind(made.in[1], Op::view));
+  if (factor.op == Op::size) return factor.attributes.dim("dim");
   return factor.op == Op::literal ? std::optional(Dim(factor.attributes.scalar("value").to_int())) : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 """torch.compile(dynamic=True) passes the float attributes of modules as inputs, which are read by .item(). Engines are built for their values, and other values run in torch."""
 
+import functools
 import logging
 
 import numpy
@@ -90,3 +91,34 @@ def test_places_of_either_sign(function):
     compiled, x = torch.compile(function, backend="ingot", options={"fallback": "error"}, dynamic=True), torch.randn(6, 8)
     for n in (2, 3, -2, -3, 4, -4):
         assert torch.equal(compiled(x, n), function(x, n))
+
+
+def test_usual_sizes_are_the_examples(no_gradients):
+    """Kernels are chosen for the sizes of the first call, not for the smallest ones of the range."""
+    torch._dynamo.reset()
+    symbols = []
+
+    @functools.wraps(ingot_backend)
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples)
+        symbols.extend(line.split() for line in made.engine.graph.splitlines() if line.startswith("symbol "))
+        return made
+
+    torch.compile(lambda x: (x * 2).sum(1), backend=backend, dynamic=True)(torch.randn(6, 40))
+    assert [usual for _, _, _, usual, _ in symbols] == ["6", "40"]
+
+
+def test_a_divisor_that_is_zero_at_the_smallest_size(no_gradients):
+    """As in MobileViT, which divides by its number of patches where the model's own check leaves no image without one."""
+
+    def patches(x):
+        size = x.shape[0]
+        count = ((size - 1) // 4 + 1) // 2
+        y = x.reshape(-1, count) if count * 8 == size else x.reshape(-1, 1)
+        return torch.softmax(y @ y.T, -1)
+
+    torch._dynamo.reset()
+    fast = torch.compile(patches, backend="ingot", dynamic=True)
+    for size in (16, 40):
+        x = torch.randn(size)
+        assert torch.allclose(fast(x), patches(x), atol=1e-5)

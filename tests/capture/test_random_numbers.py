@@ -299,6 +299,6 @@ def test_without_python_the_error_says_what_to_do(tmp_path):
     with pytest.raises(ingot.UnsupportedError) as caught:
         _library.Model.open(str(tmp_path / "noisy.pt2")).compile({"fallback": "error"})
     text = str(caught.value)
-    assert "aten.dropout.default: dropout in training mode (call model.eval() first)\n    at " in text
+    assert "aten.dropout.default: dropout in training mode draws random numbers, which only torch's generator gives (call model.eval() first, or compile in Python with fallback=\"error\": the engine draws its own)\n    at " in text
     assert "aten.randn_like.default: randn_like draws random numbers, which only torch's generator gives\n    at " in text and "torch.randn_like(x)`" in text
     assert 'ingot.compile(program, fallback="error") in Python makes a plan that draws its own' in caught.value.remedy

@@ -835,3 +835,9 @@ def test_register_backend():
     dynamo.register_backend(None, "ingot_internals")  # the name is taken
     torch._dynamo.reset()
     assert torch.compile(lambda x: x * 2, backend="ingot_internals")(torch.ones(1)) == 2 and calls
+
+
+def test_place_of_move():
+    assert modules.place_of_move("cpu", torch.float16)[:2] == (torch.device("cpu"), torch.float16)
+    assert modules.place_of_move(torch.zeros(2, dtype=torch.float64))[:2] == (torch.device("cpu"), torch.float64)
+    assert modules.place_of_move(memory_format=torch.channels_last)[3] is torch.channels_last

@@ -30,7 +30,7 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
-from .switches import asked_masks, attention_layouts, experts_together, mapped, open_numbers, square_roots, written_places
+from .switches import asked_masks, attention_layouts, experts_together, mapped, moved_modules, open_numbers, square_roots, written_places
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
 from .switches.equal_tensors import EqualTensors
@@ -131,7 +131,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known.in_trace(branches), branches, regions_of_any_size(), self._guards:
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), moved_modules.as_they_are(), attention_layouts.as_in_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), self._equal, self._known.in_trace(branches), branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         self._known.refuse_written(program)
         contiguous.leave_in(program.graph)

@@ -12,6 +12,7 @@ from ..errors import UnsupportedError
 from ..torch_internals.programs import DTYPES, LAYOUTS, MEMORY_FORMATS
 from ..torch_internals.sizes import functions
 from .fixes.size_checks import CONDITION
+from .memory import hint
 
 _DTYPE_CODE = {torch.uint32: 34, torch.uint64: 35, **{k: int(v) for k, v in DTYPES.items()}}  # the table of torch 2.11 lacks the first two
 _LAYOUT_CODE = {k: int(v) for k, v in LAYOUTS.items()}
@@ -32,7 +33,10 @@ class Values:
     def size(self, value):
         if isinstance(value, int):
             return {"as_int": value}
-        return {"as_expr": self.expression(value.node.expr)}
+        text = self.expression(value.node.expr)
+        if text["hint"] is None and (example := hint(value)) is not None:  # kernels are chosen for it, and it is in the range that torch's checks leave
+            text["hint"] = {"as_int": example}
+        return {"as_expr": text}
 
     def expression(self, expr):
         text = self._texts.get(expr)

@@ -18,6 +18,11 @@ call_of_module = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ 
 HOOKS_OF_ALL = (_module._global_forward_hooks, _module._global_forward_pre_hooks)  # run around every module's forward: a quick call would leave them out
 
 
+def place_of_move(*args, **kwargs):
+    """What module.to(..) is asked for: device and type, each or None, whether to wait, and a memory format or None."""
+    return torch._C._nn._parse_to(*args, **kwargs)
+
+
 def own_parameters(module: torch.nn.Module) -> dict:
     """Its own parameters by name, to be replaced in place."""
     return module._parameters

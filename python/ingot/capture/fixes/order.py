@@ -29,6 +29,7 @@ from . import (
     size_checks,
     size_numbers,
     unbind,
+    window_sizes,
     written_constants,
 )
 
@@ -45,6 +46,7 @@ FIXES = (
     _fix(Stage.TRACED, grad_modes, "takes switches of gradient modes out of Dynamo's graph"),
     _fix(Stage.TRACED, identities, "operators that return their operand itself are replaced by it, so that writes to either are seen"),
     _fix(Stage.TRACED, numbers, "numbers that Dynamo passes as tensors become constants, with a check in each call"),
+    _fix(Stage.TRACED, window_sizes, "sizes of windows that are open in Dynamo's graph become known numbers, which torch checks in each call"),
     _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken and written by an operator"),
     _fix(Stage.TRACED, region_results, "what a branch gives of its inputs is copied"),
     _fix(Stage.TRACED, own_writes, "pointwise writes to values that the graph made itself become new values"),
@@ -74,6 +76,7 @@ SWITCHES = {
     "known_values": "numbers that follow from the model's own tensors are known, where torch.export could not go on otherwise, with an assertion",
     "equal_tensors": "torch.equal gives a tensor while torch.export traces; where the model's code branches on it, an assertion holds what is assumed",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
+    "moved_modules": "module.to() of a module that is there already changes nothing",
     "attention_layouts": "nn.MultiheadAttention's results are in eager's layout while torch.export traces",
     "experts_together": "experts of transformers that a loop computes one by one are computed together",
     "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
