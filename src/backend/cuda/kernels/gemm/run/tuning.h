@@ -10,6 +10,8 @@ namespace ingot::kernels::gemm::tuning {
 // 128: 1 x 1 of 2048 to 512 channels 6.9 microseconds, by tiles 10.7.
 inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1, library_of_long_sums = 0.8;
 inline constexpr int64_t max_short_sum = 512;  // terms
+// The work of tiles for such floats: 49 rows of 2048 to 512 channels take 10.7 microseconds, 196 of 1024 to 256 9.6, by the library 6.9 and 7.8 with the pass for a bias (the same machine and command).
+inline constexpr double tiles_of_long_sums = 1.5;
 // The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
 // rows, or on several axes, of which it is called for one alone.
 inline constexpr double library_behind = 1.1;
@@ -20,6 +22,10 @@ inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 ro
 // Matrix instructions of single warps have half the library's rate; on Hopper, compared with instructions of warpgroups, less (not measured: so much that they are not timed against tiles; `python bench/offers.py --device cuda` times them).
 inline constexpr double implicit = 2, implicit_where_tiles_exist = 2.5;
 inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one (docs/performance-notes/gemms_cuda.md)
+
+// Convolutions by small tiles of single warps, on Hopper: nanoseconds of a round's step along K, of halves and of floats, and of a sum of a part of K. H200, `python bench/offers.py --device cuda`, 321 sites, of which
+// half are within 0.82 and 1.2 of their times.
+inline constexpr double implicit_step = 1200, implicit_step_of_floats = 1600, implicit_part = 0.008;
 
 // One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
