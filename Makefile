@@ -43,7 +43,7 @@ fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undef
 
 TORCH ?= python3.10=2.10.0 python3.13=2.15.0
 check-torch: wheel ## the wheels beside the oldest and the newest Python and torch, and tests of every private name of torch there: make check-torch TORCH="python3.11=2.11.0" (by uv; a gigabyte each)
-	@$(PYTHON) tools/make_wheel.py --torch-tensorrt && $(PYTHON) tests/wheel/environments.py $(TORCH)
+	@$(PYTHON) tests/wheel/environments.py $(TORCH)
 
 check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, the Python tests on the wheel that is released, killed users of one cache, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
