@@ -10,14 +10,6 @@ struct WarpTile {
 };
 inline constexpr WarpTile warp_tiles[] = {{128, 128, 256}, {64, 64, 128}};
 
-// How blocks of warps share a product: the tile, its blocks over rows and columns, and the parts of K.
-struct WarpShares {
-  int tile;
-  int64_t blocks, splits;
-};
-// `columns` of B, and `turns` steps along K. With `alone`, K is whole.
-WarpShares warp_shares(int64_t rows, int64_t columns, int64_t turns, int multiprocessors, bool vectors, bool alone);
-
 // What is accessed in vectors: all operands; all but A, whose elements are read one by one; none.
 enum class Access : uint8_t { vectors, vectors_but_a, elements };
 // Kernels: name_0.. for warp_tiles, name_one_1 (the smallest tile) if only A is unaligned, name_any_1 for unaligned operands; name_finish and name_any_finish add the partial sums of several blocks.

@@ -23,10 +23,6 @@ inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 ro
 inline constexpr double implicit = 2, implicit_where_tiles_exist = 2.5;
 inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one (docs/performance-notes/gemms_cuda.md)
 
-// Convolutions by small tiles of single warps, on Hopper: nanoseconds of a round's step along K, of halves and of floats, and of a sum of a part of K. H200, `python bench/offers.py --device cuda`, 321 sites, of which
-// half are within 0.82 and 1.2 of their times.
-inline constexpr double implicit_step = 1200, implicit_step_of_floats = 1600, implicit_part = 0.008;
-
 // One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
 inline constexpr double library_reading = 1.5;

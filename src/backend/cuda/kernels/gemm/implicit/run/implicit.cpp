@@ -1,10 +1,7 @@
 // "gemm_implicit": warps read A through the map. It can compute every call.
-#include <cmath>
-
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/run/through_map.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
-#include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
@@ -24,14 +21,6 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
 
 double cost(const GemmSizes& s) {
   using namespace gemm::tuning;
-  const int64_t turns = divided_up(s.k, row_bytes / (s.floats ? 4 : 2));
-  const WarpShares shares = warp_shares(s.m, s.n, turns, static_cast<int>(backend::cuda::hardware::h200_multiprocessors), true, false);
-  if (s.has_tiles && s.through_map && shares.splits > 1) {  // narrow, or of few rows: many blocks have a few steps each
-    const auto blocks = static_cast<double>(shares.blocks * shares.splits);
-    const double rounds = std::ceil(blocks / (2.0 * backend::cuda::hardware::h200_multiprocessors)), steps = static_cast<double>(divided_up(turns, shares.splits));
-    const double parts = shares.splits > 1 ? static_cast<double>(s.m * s.n * shares.splits) * implicit_part : 0;
-    return launch + std::max((rounds * steps * (s.floats ? implicit_step_of_floats : implicit_step) + parts) * s.slower, s.reading);
-  }
   return cost_of_work(s.has_tiles ? implicit_where_tiles_exist : s.batches ? implicit_batches : implicit, s);
 }
 
