@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist release quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-torch check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist release quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -40,6 +40,10 @@ fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undef
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 --target fuzz_importer fuzz_plan fuzz_graph pretend_driver pretend_cublaslt pretend_cufft
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && export INGOT_LIBRARY_PATH=$$PWD/pretend INGOT_PRETEND=memory=16777216 && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
+
+TORCH ?= python3.10=2.10.0 python3.13=2.15.0
+check-torch: wheel ## the wheels beside the oldest and the newest Python and torch, and tests of every private name of torch there: make check-torch TORCH="python3.11=2.11.0" (by uv; a gigabyte each)
+	@$(PYTHON) tests/wheel/environments.py $(TORCH)
 
 check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, the Python tests on the wheel that is released, killed users of one cache, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror

@@ -1,4 +1,4 @@
-// What offers of all backends assume of memory, of an EPYC as of an H200: not measured, but counted: what a step of its kind moves (docs/decisions/0122).
+// What offers of all backends assume of memory, of an EPYC as of an H200: not measured, but counted: what a step of its kind moves (docs/decisions/0151).
 #pragma once
 #include <cstdint>
 

@@ -25,8 +25,8 @@ CPU, GPU = "offers-amd-epyc-2cores-avx512.jsonl", "offers-nvidia-h200.jsonl"  # 
 OTHERS = sorted(path.name for path in (BENCH / "results").glob("offers-*.jsonl") if path.name not in (CPU, GPU))
 SAMPLED = 200  # lines: of a longer file, a plain run judges each third
 BARS = (0.95, 0.03)  # the share of sites within 10 % of the fastest offer, and the mean loss
-# What is reached where the bars are not: docs/decisions/0122 says at which sites.
-REACHED = {(GPU, "fitted"): (0.94, 0.03), (GPU, "held-out"): (0.89, 0.036)}
+# What is reached where the bars are not: four sites of 47 (docs/decisions/0151).
+REACHED = {(GPU, "held-out"): (0.91, 0.047)}
 
 
 @pytest.mark.parametrize("machine, kind", [*((fitted, kind) for fitted in (CPU, GPU) for kind in ("fitted", "held-out")), *((other, "all") for other in OTHERS)])

@@ -101,5 +101,5 @@ def test_deciding_numbers_are_found():
 
 @pytest.mark.parametrize("comment, passes", [("an estimate", False), ("an estimate, which `python bench/offers.py` measures", True), ("not measured", False), ("a bound", False), ("a bound of memory", True)])
 def test_an_estimate_says_what_measures_it(comment, passes):
-    text = f"// The numbers of a kernel on an EPYC.\n#pragma once\ninline constexpr int64_t rows = 48;  // rows: {comment}\ninline constexpr int64_t columns = 32;  // columns: docs/decisions/0122\n"
+    text = f"// The numbers of a kernel on an EPYC.\n#pragma once\ninline constexpr int64_t rows = 48;  // rows: {comment}\ninline constexpr int64_t columns = 32;  // columns: docs/decisions/0151\n"
     assert (check_constants.problems_of_tuning(text) == []) == passes

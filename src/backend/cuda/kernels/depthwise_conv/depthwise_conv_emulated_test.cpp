@@ -2,12 +2,14 @@
 // weights, odd addresses, sizes known at run time only.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 #include "base/error.h"
 
@@ -234,6 +236,17 @@ TEST(cuda_depthwise_conv_emulated, equals_double) {
     check(s, Where::early);
     if (HasFatalFailure()) return;
   }
+}
+
+// Seven outputs of a line have no alignment together.
+TEST(cuda_depthwise_conv_vectors, are_powers_of_two) {
+  Site s{"seven outputs a thread, then channels first", DType::f16, 32, 7, 7, 768, 3, 3};
+  s.pad = 1, s.channels_first = true;
+  Made m = make(s);
+  const EmittedStep code = emit_depthwise_conv(m.conv, m.body, m.layouts);
+  const kernels::DepthwiseConvCudaArgs args = kernels::parse_depthwise_conv_cuda(code.constants);
+  EXPECT_EQ(args.tile, 7);
+  for (const auto& operand : args.operands) EXPECT_TRUE(std::has_single_bit(operand.vector)) << int{operand.vector};
 }
 
 // The constants in the text differ from the operands.

@@ -126,10 +126,10 @@ struct DepthwiseForm {
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
     return args.lines ? in_access(body.operands[operand], conv.map.dims[along], args.tile) : args.vector;
   }
-  // True if a thread's outputs of a line are stored together, channel after channel.
+  // True if a thread's outputs of a line are stored together, channel after channel: as one vector, which begins at a multiple of its bytes.
   bool transposed_store(size_t operand) const {
     const bool stored = std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return s.operand == operand; });
-    return turns && stored && is_along_lines(operand) && args.tile > 1 && full_tiles();
+    return turns && stored && is_along_lines(operand) && args.tile > 1 && std::has_single_bit(args.tile) && full_tiles();
   }
   int64_t access(size_t operand) const { return vectors ? args.operands[operand].vector : 1; }
 };

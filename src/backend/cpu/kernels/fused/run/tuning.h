@@ -1,5 +1,5 @@
-// The numbers of the blocks of fused bodies on the CPU: AMD EPYC and Intel Xeon, `ingot bench --steps` (docs/performance-notes/fused_bodies.md). Where a line names no other source it is an estimate,
-// of cases that differ by factors.
+// The numbers of the blocks of fused bodies on the CPU: AMD EPYC and Intel Xeon, `ingot bench --steps` (docs/performance-notes/fused_bodies.md). Where a line names no other source: an Intel Xeon with AMX,
+// `python bench/constants.py --only fused` (docs/performance-notes/evidence.md, numbers beside others): half of it and twice of it are not faster on average.
 #pragma once
 #include <cstdint>
 
@@ -58,16 +58,17 @@ inline constexpr int64_t max_listed_places = 1 << 16;
 // Rows and columns of a tile of a transposed operand, 16 KB; operands of a step that has such tiles, a bound of a worker's memory.
 inline constexpr int64_t staged_tile_rows = 16, staged_tile_columns = 256;
 inline constexpr int max_staged_operands = 32;
-// Nanoseconds of an element that is read right after its neighbour, within some elements of it, and farther away; and those elements: a few lines of a cache. Estimates.
+// Nanoseconds of an element that is read right after its neighbour, within some elements of it, and farther away; and those elements: a few lines of a cache.
 inline constexpr double ns_of_neighbour = 0.1, ns_of_near = 0.6, ns_of_far = 1.5;
 inline constexpr int64_t near_elements = 16;
-// Share of its cost that counts for the last axis, in whose order results are mostly stored. An estimate.
+// Share of its cost that counts for the last axis, in whose order results are mostly stored.
 inline constexpr double share_of_last_axis = 0.8;
-// Operations on elements from which a step is divided among workers: they take about as long to start. A single row, or one that is reduced, is divided only if it pays by itself. Estimates.
+// Operations on elements from which a step is divided among workers: they take about as long to start. A single row, or one that is reduced, is divided only if it pays by itself (`--only divided`,
+// two threads: with half and twice the first 1.04 times as long, with half and twice the second 0.96 and 1.05).
 inline constexpr int64_t least_divided = 10000, least_divided_row = 30000;
-// Operations from which a part of a body has a loop of its own: starting a loop takes about as long as so many. An estimate.
+// Operations from which a part of a body has a loop of its own: starting a loop takes about as long as so many: with 4,000 the problems take 1.3 times as long.
 inline constexpr int64_t least_of_part = 2000;
-// Elements of a block of many lines, or of a row that is only reduced; bytes of a reduced row's values that stay in a second-level cache while all its stages read them. Estimates.
+// Elements of a block of many lines, or of a row that is only reduced; bytes of a reduced row's values that stay in a second-level cache while all its stages read them.
 inline constexpr int64_t elements_of_lines = 2048, bytes_of_whole_row = 256 << 10;
 // Radians up to which sines are computed in vectors: by then n times 33 bits of pi / 2 has 53 bits (fused_bodies.md, 0081).
 inline constexpr double max_angle = 1000000;

@@ -93,11 +93,15 @@ std::span<const GemmImplementation* const> gemm_implementations() { return all; 
 
 double cost_of_work(double times, const GemmSizes& s) { return gemm::tuning::launch + std::max(times * work_of(s), s.reading); }
 
+bool fills_tiles_of_library(const GemmSizes& s) {
+  using namespace gemm::tuning;
+  return s.floats && s.k > max_short_sum && s.n % tile_columns == 0;
+}
+
 double cost_of_library(const GemmSizes& s) {
   using namespace gemm::tuning;
   const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % wide_tile_columns == 0 && s.n % tile_columns != 0;
-  const bool long_sums = s.floats && s.k > max_short_sum && s.n % tile_columns == 0;
-  const double times = s.batches || fills ? library_behind : long_sums ? library_of_long_sums : s.floats ? library_of_floats : library;
+  const double times = s.batches || fills ? library_behind : fills_tiles_of_library(s) ? library_of_long_sums : s.floats ? library_of_floats : library;
   return launch_of_library + std::max(times * work_of(s), s.m <= gemm::gemv_tuning::max_skinny_rows ? library_reading * s.reading : s.reading);
 }
 

@@ -34,6 +34,7 @@ struct GemmImplementation {
 };
 // A launch, and the longer of two: so many times the work of tiles, or reading B.
 double cost_of_work(double times, const GemmSizes&);
+bool fills_tiles_of_library(const GemmSizes&);  // floats with long sums, whose columns fill the tiles of cuBLASLt
 double cost_of_library(const GemmSizes&);  // cuBLASLt's
 // All, in the order of implementations.def.
 std::span<const GemmImplementation* const> gemm_implementations();

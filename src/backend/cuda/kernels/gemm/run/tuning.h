@@ -10,6 +10,8 @@ namespace ingot::kernels::gemm::tuning {
 // 128: 1 x 1 of 2048 to 512 channels 6.9 microseconds, by tiles 10.7.
 inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1, library_of_long_sums = 0.8;
 inline constexpr int64_t max_short_sum = 512;  // terms
+// The work of tiles for such floats: 49 rows of 2048 to 512 channels take 10.7 microseconds, 196 of 1024 to 256 9.6, by the library 6.9 and 7.8 with the pass for a bias (the same machine and command).
+inline constexpr double tiles_of_long_sums = 1.5;
 // The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
 // rows, or on several axes, of which it is called for one alone.
 inline constexpr double library_behind = 1.1;
@@ -47,13 +49,16 @@ inline constexpr double grouped_launch = 1000, grouped_term = 15, grouped_produc
 // Bytes of K in a row or column of a tile, a row of a TMA box with its swizzle of 128 bytes; stages of tiles of single warps in shared memory. Threads of a block that adds up parts of K, and of one that
 // multiplies a row, or a few (docs/performance-notes/gemms_cuda.md; not measured by themselves).
 inline constexpr int row_bytes = 128, stages = 3, finish_threads = 256, row_threads = 256;
-// Rows of most tiles, to which rows are merged; steps along K of a part that single warps multiply, at least (an estimate).
+// Rows of most tiles, to which rows are merged; steps along K of a part that single warps multiply, at least: with 1 and 4 products
+// of 16 to 30 rows by 1,000 to 4,096 terms take 0.97 to 1.03 of the time (H200, `python bench/constants.py --device cuda --only gpu_gemm`).
 inline constexpr double rows_of_tile = 128;
 inline constexpr int64_t min_steps_of_warps = 2;
-// Bytes of each matrix of a concatenated B from which B is read part by part: the copy of small ones needs little memory, and the library multiplies by one at a time. An estimate.
+// Bytes of each matrix of a concatenated B from which B is read part by part: the copy of small ones needs little memory, and the library multiplies by one at a time. Memory decides: by a
+// copy 16 rows times gates of 8 MB take 0.66 of the time, 64 rows times 32 MB 0.81; 256 rows times parts of 2 MB take twice as long part by part (the same machine and command).
 inline constexpr int64_t min_part_bytes = int64_t{8} << 20;
-// Rows up to which the lower speed of single warps costs less than decoding B for the library. An estimate.
-inline constexpr int64_t max_encoded_rows = 1024;
+// Rows up to which the lower speed of single warps costs less than decoding B for the library: int8 of 2048 x 2048 decoded in the run takes 0.31 of the time with 512 rows and 0.40 with 1,024 (the same machine and
+// command; fewer were not compared).
+inline constexpr int64_t max_encoded_rows = 256;
 // Elements of the longest row that a prologue computes, since every block computes it whole; matrices of a concatenated B, whose addresses are parameters of a kernel; indices of rows, and of K, that a map
 // may have; gathered axes of an operand: bounds of the kernels.
 inline constexpr int64_t max_prologue_row = 8192;

@@ -1,7 +1,11 @@
 // Offers GEMMs by tiles of Hopper's groups of warps, which its copying unit fills: A as a matrix, an image or a volume.
+#include <functional>
+#include <numeric>
+
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/tiles/run/parameters.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tile_maps.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
 #include "backend/cuda/kernels/gemm/tiles/tiles.cuh.h"
 #include "base/error.h"
@@ -23,7 +27,18 @@ std::string_view library() {
   return all;
 }
 
-bool takes(const Gemm& g, bool hopper) { return hopper && !g.encoding && !g.prologue && g.b.size() == 1; }
+// Of a sketch, whose channels are the last index of K: false if they do not fill the tiles. A step that has its layouts asks the tensor maps.
+bool may_fill_tiles(const Gemm& g) {
+  if (is_placed(g.a) || !g.map || g.map->dims.size() == g.batch_rank + g.m_rank) return true;
+  const auto size = static_cast<int64_t>(ir::size_of(g.type));
+  const auto taps = std::accumulate(g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank), g.map->dims.end() - 1, ir::Dim(1), std::multiplies());
+  const auto channels = g.map->dims.back().constant();
+  if (!channels) return true;
+  const int64_t vector = 16 / size;  // elements: channels are padded to whole ones
+  return kernels::fills_tiles(taps.constant().value_or(1), kernels::divided_up(*channels, vector) * vector, kernels::gemm_row_bytes / size);
+}
+
+bool takes(const Gemm& g, bool hopper) { return hopper && !g.encoding && !g.prologue && g.b.size() == 1 && may_fill_tiles(g); }
 
 bool may(const GemmSite& site) { return site.hopper && site.has_any_rows() && !site.one_row && !site.gemm.encoding && kernels::has_tiles_of(site.gemm.type, site.b_along_k); }
 

@@ -118,8 +118,7 @@ std::optional<TileMaps> tiles_of(const GemmCall& call, P& p) {
   t.taps = taps;
   t.chunks = divided_up(channels, depth);
   if (args.b_type != args.type || (size == 4 && !args.b_along_k)) return std::nullopt;
-  const bool mostly_zeros = taps > 1 && 4 * channels < 3 * t.chunks * depth;  // few channels do not fill the tiles
-  if (channels == 0 || mostly_zeros) return std::nullopt;
+  if (channels == 0 || !fills_tiles(taps, channels, depth)) return std::nullopt;
   if (!is_usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
   t.b.index = 1;

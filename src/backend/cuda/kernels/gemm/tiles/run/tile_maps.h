@@ -9,6 +9,9 @@
 
 namespace ingot::kernels {
 
+// False if tiles of this many elements along K multiply mostly zeros, since each tap of a window begins a new one.
+inline bool fills_tiles(int64_t taps, int64_t channels, int64_t depth) { return taps == 1 || 4 * channels >= 3 * divided_up(channels, depth) * depth; }
+
 // The tensor maps of A and B, and the walk along K: `taps` taps of `chunks` rows of a tile.
 struct TileMaps {
   CudaTiles a, b;

@@ -152,7 +152,10 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   return with_any_address(std::move(out.list), c);
 }
 
-double cost(const GemmSizes& s) { return cost_of_work(s.floats && s.m == 1 ? tiles_one_row : 1, s); }
+double cost(const GemmSizes& s) {
+  const bool long_sums = !s.through_map && fills_tiles_of_library(s);
+  return cost_of_work(s.floats && s.m == 1 ? tiles_one_row : long_sums ? tiles_of_long_sums : 1, s);
+}
 
 }  // namespace
 
