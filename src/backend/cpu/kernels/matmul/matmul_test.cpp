@@ -553,6 +553,29 @@ TEST(matmul, batches_and_broadcast_batch_axes) {
   EXPECT_GT(ran["matmul_small"], 0);
 }
 
+// Products that are only stored, by kernels whose B stays near: tiles and steps with rows, terms and columns left over, B turned or as it lies, more tasks than matrices and less.
+TEST(matmul, rows_past_a_near_b) {
+  for (DType type : {DType::f32, DType::f64, DType::bf16}) {
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{1, 5, 3}, {7, 16, 8}, {9, 40, 21}, {16, 17, 1}, {17, 64, 33}, {33, 1, 1}, {40, 33, 34}, {47, 50, 40}, {65, 80, 64}, {3000, 40, 9}}) {
+      for (int bits = 0; bits < 8; ++bits) {
+        const Case c{.m = m, .n = n, .k = k, .type = type, .out = type, .a_transposed = (bits & 1) != 0, .b_transposed = (bits & 2) != 0, .pad = (bits & 4) != 0 ? 3 : 0};
+        if (m < 1000 || bits == 2) check(c, three());
+      }
+    }
+    for (bool transposed : {false, true}) {
+      check({.m = 21, .n = 24, .k = 12, .batch = {2, 3}, .type = type, .out = type, .b_transposed = transposed}, three());
+      check({.m = 600, .n = 64, .k = 30, .batch = {3}, .type = type, .out = type, .b_transposed = transposed, .b_broadcast = {0}}, three());
+      check({.m = 8, .n = 8, .k = 8, .batch = {300}, .type = type, .out = type, .b_transposed = transposed}, three());
+      check({.m = 20, .n = 8, .k = 8, .batch = {2}, .type = type, .out = type, .a_broadcast = {0}}, inline_workers());
+    }
+  }
+  EXPECT_GT(ran["matmul_short"], 0);
+  if (backend::cpu::isa() >= backend::cpu::Isa::amx_bf16) {
+    EXPECT_GT(ran["matmul_short_matrix"], 0);
+  }
+}
+
 // What the costs choose, by rows of the table of machines: matrix registers but for one row or two, and dot products where there are no such registers. In order, whatever the number of rows.
 TEST(matmul, costs_choose_the_kernel) {
   auto chosen = [](const char* machine, int64_t m, DType panel, bool in_order = false) {

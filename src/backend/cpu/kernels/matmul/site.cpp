@@ -162,6 +162,23 @@ std::shared_ptr<const ProductSite> pairs_site(const Site& site, const Settings& 
   return pairs;
 }
 
+bool only_stores(const FusedBody& body) {
+  return std::all_of(body.code.begin(), body.code.end(),
+                     [](const Instruction& i) { return i.kind == Instruction::Kind::accumulator || (i.kind == Instruction::Kind::map && i.op == ir::Op::cast); });
+}
+
+std::shared_ptr<const ProductSite> stored_site(const Site& site, const Settings& settings) {
+  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
+  if (g == nullptr || is_sketch(site) || settings.deterministic == Deterministic::batch) return nullptr;
+  if (g->map || g->packed || !ir::is_float(g->type)) return nullptr;
+  if (site.body == nullptr || !only_stores(*site.body)) return nullptr;
+  const StridedLayout& to = site.body_operand(site.body->stores[0].operand);
+  if (site.body->operands[site.body->stores[0].operand] != g->type || !(to.strides.back() == ir::Dim(1))) return nullptr;
+  const auto found = product_site(site, settings);
+  if (found == nullptr || found->gemm->encoding || found->gemm->constant) return nullptr;
+  return found;
+}
+
 void offer_product(std::string_view kernel, double nanoseconds, std::shared_ptr<const ProductSite> s, const Site& site, const Settings& settings, Offers& out) {
   const bool alone = goes_better_alone(site.body);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};

@@ -28,6 +28,12 @@ std::shared_ptr<const ProductSite> product_site(const Site&, const Settings&, st
 // The same for products of two operands of bfloat16 in memory, B maybe as int8.
 std::shared_ptr<const ProductSite> pairs_site(const Site&, const Settings&);
 
+// The same for products of two matrices that are only stored, in the operands' type and with columns that are neighbours, and whose sums may have any order.
+std::shared_ptr<const ProductSite> stored_site(const Site&, const Settings&);
+
+// True if the body stores the sums as they are.
+bool only_stores(const FusedBody&);
+
 // Adds the offer of a kernel of the family, which takes so many nanoseconds.
 void offer_product(std::string_view kernel, double nanoseconds, std::shared_ptr<const ProductSite>, const Site&, const Settings&, Offers&);
 

@@ -37,6 +37,8 @@ double packing(const ProductSizes& s, const Numbers& x, const Cpu& cpu) {
   return s.packed ? 0 : x.of_b * static_cast<double>(ir::size_of(s.panel)) / (tuning::rate_of_packing * cpu.machine.l3) + cpu.cycles(tuning::begun_product);
 }
 
+bool is_long(const ProductSizes& s) { return s.k > tuning::max_short_terms || s.n > tuning::max_short_columns; }
+
 }  // namespace
 
 double peak_of(const Machine& m, DType type) { return type == DType::bf16 ? m.bf16 : type == DType::f64 ? m.f32 / 2 : m.f32; }
@@ -86,6 +88,23 @@ double cost_of_small(const ProductSizes& s, const Cpu& cpu) {
   if (most > tuning::max_small) return conv::never;
   const double products = s.rows * times(s.n, cpu.lanes) * static_cast<double>(s.k);
   return (cpu.vectors(products * tuning::small_vector) + s.rows / static_cast<double>(std::max<int64_t>(1, s.m)) * cpu.cycles(tuning::small_product)) /
+         static_cast<double>(cpu.threads);
+}
+
+double cost_of_short(const ProductSizes& s, const Cpu& cpu) {
+  if (is_long(s) || ir::size_of(s.panel) < sizeof(float)) return conv::never;
+  const int64_t lanes = s.panel == DType::f64 ? cpu.lanes / 2 : cpu.lanes;
+  const double vectors = times(s.n, lanes), batches = s.rows / static_cast<double>(std::max<int64_t>(1, s.m));
+  return (cpu.vectors(s.rows * vectors * static_cast<double>(s.k) * tuning::short_vector) + cpu.cycles(s.rows * vectors * tuning::short_end + batches * tuning::begun_short)) /
+         static_cast<double>(cpu.threads);
+}
+
+double cost_of_short_matrix(const ProductSizes& s, const Cpu& cpu) {
+  if (cpu.machine.bf16 <= std::max(cpu.machine.f32, cpu.machine.dots) || is_long(s)) return conv::never;
+  constexpr int64_t side = backend::cpu::hardware::matrix_rows;
+  const double columns = times(s.n, side), steps = times(s.k, 2 * side), batches = s.rows / static_cast<double>(std::max<int64_t>(1, s.m));
+  const double of_row = columns * (steps * tuning::short_matrix_step + tuning::short_matrix_end);
+  return (cpu.cycles(s.rows * of_row + batches * tuning::begun_short_matrix) + batches * static_cast<double>(s.n * s.k) * tuning::packed_short / cpu.machine.clock) /
          static_cast<double>(cpu.threads);
 }
 

@@ -26,5 +26,7 @@ double cost_of_tiles(const ProductSizes&, const conv::Cpu&);
 double cost_of_dots(const ProductSizes&, const conv::Cpu&);
 double cost_of_matrix(const ProductSizes&, const conv::Cpu&);
 double cost_of_small(const ProductSizes&, const conv::Cpu&);
+double cost_of_short(const ProductSizes&, const conv::Cpu&);
+double cost_of_short_matrix(const ProductSizes&, const conv::Cpu&);
 
 }  // namespace ingot::kernels::matmul

@@ -84,6 +84,14 @@ inline constexpr int max_wide_rows = 6;
 // Rows, columns and terms of matrices that are multiplied without panels, and elements of them that are widened at once, 8 KB of a first-level cache: estimates.
 inline constexpr int64_t max_small = 16, widened_elements = 2048;
 
+// Terms and columns of products whose B stays near: 64 KB as float32, in a second-level cache. Multiplications of a task of them, some 10 microseconds: estimates (docs/decisions/0152).
+inline constexpr int64_t max_short_terms = 256, max_short_columns = 256, products_of_short_task = 1 << 20;
+// What they take with matrix registers, in cycles: for a row and 16 columns, a step of up to 32 terms and the end; to begin a matrix of a batch; to pack a number of B. Estimates: on an Intel Xeon with AMX a row of 131,072 x 8 x 40 takes 6 ns, its page faults included (`slow_large.py`).
+inline constexpr double short_matrix_step = 2.5, short_matrix_end = 6, begun_short_matrix = 300, packed_short = 0.4;
+
+// In registers: vectors of products at the machine's peak that take as long as one; cycles to store a vector, and to begin a matrix of a batch: estimates (docs/decisions/0152).
+inline constexpr double short_vector = 1.2, short_end = 2, begun_short = 40;
+
 // How `ingot doctor --measure` measures: additions that wait for one another, rounds of products in registers, seconds that a worker waits for the others, and the share of the time for each number.
 inline constexpr int64_t additions = 100000, rounds = 100000, rounds_of_limit = 1000000;
 inline constexpr double patience = 0.001, share_of_number = 0.125;  // seconds; the rest are estimates of what a timing needs

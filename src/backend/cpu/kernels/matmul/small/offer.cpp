@@ -11,11 +11,6 @@ namespace {
 
 bool may_be_small(const ir::Dim& d) { return d.constant().value_or(0) <= kernels::matmul::tuning::max_small; }
 
-bool only_stores(const FusedBody& body) {
-  return std::all_of(body.code.begin(), body.code.end(),
-                     [](const Instruction& i) { return i.kind == Instruction::Kind::accumulator || (i.kind == Instruction::Kind::map && i.op == ir::Op::cast); });
-}
-
 // Half types are widened where the products of an axis lie one after another.
 bool is_solid(const StridedLayout& x, size_t batch_rank) {
   const size_t last = x.dims.size() - 1;
