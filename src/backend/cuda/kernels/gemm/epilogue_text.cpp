@@ -28,7 +28,7 @@ class Printer {
     args_.parts_of_b = static_cast<uint8_t>(site.gemm.b.size());
     args_.gated = site.gemm.gated;
     const bool experts = site.gemm.row_ends != nullptr;
-    skinny_ = site.skinny;
+    has_columns_ = site.b_along_k && !experts;
     args_.type = site.gemm.type;
     std::string finish = finish_text();
     args_.b_type = site.gemm.encoding ? site.gemm.encoding->storage : site.gemm.type;
@@ -46,7 +46,7 @@ class Printer {
     }
     GemmText out;
     std::string more = prologue == nullptr ? "" : "@Made made; ";
-    if (skinny_ && args_.parts_of_b > 1) more = fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
+    if (args_.parts_of_b > 1) more += fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
     if (experts) more = "Experts experts; ";
     out.printed.shared = fmt::format("{}struct @Body {{ u64 status; void* pointer[{}]; i64 number[{}]; {}}};\ntemplate <class Own> struct @P {{ Own own; @Body body; }};\n",
                                      prologue == nullptr ? "" : prologue->text, b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
@@ -259,9 +259,9 @@ class Printer {
            "}\n};\n";
   }
 
-  // The address of a column of B, for few rows: of the last part that begins at it or before.
+  // The address of a column of B that is contiguous along K: in the last part that begins at it or before.
   std::string column_text() {
-    if (!skinny_) return "";
+    if (!has_columns_) return "";
     const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(const GemmMatrices& matrices, i64 c) const {\n";
     if (args_.parts_of_b == 1) return head + "    return (const B*)matrices.b + c * matrices.b_step;\n  }\n";
     return head +
@@ -282,7 +282,7 @@ class Printer {
   const std::vector<StridedLayout>& layouts_;
   const size_t column_;  // the axis of columns: the ones before it are rows
   ElementText text_;
-  bool skinny_ = false;
+  bool has_columns_ = false;  // of B, each contiguous
   Args args_;
   EpilogueForm form_;
 };

@@ -59,6 +59,8 @@ GemmCase few_channels(const FewChannels&);
 std::vector<GemmCase> half_cases();
 // Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in parts.
 std::vector<GemmCase> skinny_cases();
+// More rows than eight, B in parts: tiles begin with a part or not, a gated epilogue.
+std::vector<GemmCase> parts_cases();
 // Floats by TF32: a vector of 16 bytes has four, a tile is 32 deep along K.
 std::vector<GemmCase> float_cases();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
