@@ -1,4 +1,4 @@
-// Scatters that combine updates in any order, on the host and, where there is one, on a GPU: few and many destinations, indices along an axis and of whole rows,
+// Scatters that combine updates in any order, and those that set few points, on the host and, where there is one, on a GPU: few and many destinations, indices along an axis and of whole rows,
 // infinities; sums against double.
 #include <gtest/gtest.h>
 
@@ -29,6 +29,7 @@ struct Site {
 };
 
 double combined(Kind kind, double a, double b) {
+  if (kind == Kind::set) return b;
   if (kind == Kind::add) return a + b;
   if (std::isnan(a) || std::isnan(b)) return NAN;
   return kind == Kind::min ? std::min(a, b) : std::max(a, b);
@@ -58,13 +59,15 @@ void check(const Site& s, Where where) {
     }
   }
   const kernels::ScatterArgs args{s.kind, false, 0, {0}};
-  std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(kernels::scatter_at_once_cuda_text());
+  const bool sets = s.kind == Kind::set;
+  std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) +
+                     std::string(sets ? kernels::scatter_cuda_text() : kernels::scatter_at_once_cuda_text());
   std::vector<std::string> names;
-  for (const kernels::CudaPart& part : kernels::scatter_at_once_cuda_parts(args, s.type)) {
+  for (const kernels::CudaPart& part : sets ? kernels::scatter_cuda_parts(args, s.type) : kernels::scatter_at_once_cuda_parts(args, s.type)) {
     text += part.text;
     names.insert(names.end(), part.kernels.begin(), part.kernels.end());
   }
-  const std::string name = kernels::scatter_at_once_cuda_name(s.kind, s.type, 1);
+  const std::string name = sets ? kernels::scatter_cuda_name(s.kind, s.type) : kernels::scatter_at_once_cuda_name(s.kind, s.type, 1);
   std::vector<HostTensor*> tensors{&updates, &index, &out};
   if (s.along) std::swap(tensors[0], tensors[1]);
   run_printed({{s.along ? "scatter_along" : "scatter", kernels::serialise(args), {}},
@@ -99,7 +102,9 @@ std::vector<Site> sites() {
           {"lines of doubles, infinities and NaN", Kind::add, DType::f64, 300, 140, 100, true, {1, 0}, true},
           {"integers", Kind::add, DType::i64, 3000, 1, 4000},
           {"few integers", Kind::add, DType::i64, 65, 1, 9000},
-          {"few integers along an axis", Kind::min, DType::i32, 5, 6, 900, true, {1, 0}}};
+          {"few integers along an axis", Kind::min, DType::i32, 5, 6, 900, true, {1, 0}},
+          {"few points are set", Kind::set, DType::bf16, 9, 100, 40},
+          {"few points of lines are set", Kind::set, DType::f32, 9, 30, 63, true, {1, 0}}};
 }
 
 TEST(cuda_scatter_emulated, combines_at_once) {
