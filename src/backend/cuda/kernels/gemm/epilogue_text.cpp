@@ -91,7 +91,17 @@ class Printer {
   // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
   bool in_boxes(size_t operand, Along how) {
     return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) &&
-           text_.stride(operand, column_ - 1) != "0ll";
+           merged_step(operand) != "0ll";
+  }
+  // The one stride of rows of several axes: that of the innermost axis of more than one element. Parameters of others are 0.
+  std::string merged_step(size_t operand) {
+    std::string out = text_.stride(operand, 0);
+    for (size_t axis = 1; axis < column_; ++axis) {
+      const std::string inner = text_.stride(operand, axis);
+      if (inner == "0ll") continue;
+      out = out == "0ll" || b_.outer[axis].is_constant() ? inner : fmt::format("({} != 0 ? {} : {})", inner, inner, out);
+    }
+    return out;
   }
   // True if rows of several axes have one stride in memory.
   bool merges(size_t operand) const {
@@ -106,7 +116,7 @@ class Printer {
   std::string rows_of(size_t operand) {
     if (column_ == 1 || merges(operand)) {
       if (column_ > 1) args_.merged.push_back(static_cast<uint8_t>(operand));
-      const std::string step = text_.stride(operand, column_ - 1);
+      const std::string step = merged_step(operand);
       return step == "0ll" ? "" : fmt::format("RowsOfOneAxis{{{}}}", step);
     }
     std::string extents, steps;
@@ -275,7 +285,7 @@ class Printer {
   std::string boxed_row_text() {
     const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
     if (form_.boxed_out == kernels::TilesArgs::none) return head + "0; }\n";
-    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[form_.boxed_out]), form_.boxed_out, text_.stride(form_.boxed_out, column_ - 1));
+    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[form_.boxed_out]), form_.boxed_out, merged_step(form_.boxed_out));
   }
 
   const FusedBody& b_;

@@ -54,6 +54,7 @@ struct Epilogue {
     auto operand = [&](HostTensor t) {
       t.fill(static_cast<uint32_t>(7 + tensors.size()), true);
       layouts.push_back(layout_of(t));
+      if (s.merged && t.dims[0] == rows[0]) layouts.back().strides[1] = layouts.back().strides[0];
       body.operands.push_back(t.dtype);
       tensors.push_back(std::move(t));
       return static_cast<uint32_t>(tensors.size() - 1);

@@ -210,6 +210,10 @@ std::vector<GemmCase> skinny_cases() {
   axes.rows = {3, 2};
   axes.name += ", few rows of two axes";
   out.push_back(axes);
+  axes.rows = {6, 1};
+  axes.merged = true;
+  axes.name += ", of which the inner one has one row";
+  out.push_back(axes);
   GemmCase parts = plain(2, 136, 72, true);
   parts.parts_of_b = {56, 8, 24, 16, 8, 24};
   parts.name += ", few rows, B in parts";
@@ -428,6 +432,8 @@ std::vector<GemmCase> row_axes_cases() {
   add(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, true, false}), {3, 10, 24});
   add(plain(170, 72, 136, true), {2, 85});
   out.back().gap = 40;
+  add(plain(70, 72, 136, true), {70, 1});
+  out.back().merged = true;
   add(plain(60, 16, 520, false), {4, 3, 5});
   out.back().shifted = true;
   out.back().multiprocessors = 16;

@@ -36,6 +36,7 @@ struct GemmCase {
   std::vector<int64_t> parts_of_b = {};  // columns of each part of B; empty: B is one matrix
   bool encoded = false;         // B is int8
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
+  bool merged = false;          // two such axes, the inner one of one row, which do merge: the inner one's stride is the outer one's
   int64_t gap = 0;              // rows of A after those of each batch that are not read
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.

@@ -56,7 +56,12 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
     require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
     const bool merged = std::find(args.merged.begin(), args.merged.end(), i) != args.merged.end();
-    for (int axis = last - 2; merged && axis >= 0; --axis) require(t.dims[axis] == 1 || t.strides[axis] == t.dims[axis + 1] * t.strides[axis + 1], "the body's rows");
+    int64_t step = -1;  // to what the next axis's stride must be; the stride of one row may be anything
+    for (int axis = last - 1; merged && axis >= 0; --axis) {
+      if (t.dims[axis] == 1) continue;
+      require(step < 0 || t.strides[axis] == step, "the body's rows");
+      step = t.dims[axis] * t.strides[axis];
+    }
     for (int axis = 0; axis <= last; ++axis) require(t.dims[axis] == (axis == last ? n : result.dims[axis]) || (!store && t.dims[axis] == 1), "the body's sizes");
   }
 }

@@ -72,7 +72,9 @@ bool add_boxes(const GemmCall& c, const TilesArgs& args, std::vector<CudaTiles>&
     if (k == TilesArgs::none) return true;
     const TensorRef& x = c.numbers.operands[k];
     const auto size = static_cast<int64_t>(ir::size_of(c.args.type));
-    const int64_t step = (c.size.m == 1 ? c.size.n : x.strides[c.args.row_rank - 1]) * size;
+    int axis = c.args.row_rank - 1;  // the stride of one row may be anything
+    while (axis > 0 && x.dims[axis] == 1) --axis;
+    const int64_t step = (c.size.m == 1 ? c.size.n : x.strides[axis]) * size;
     if (std::accumulate(x.dims, x.dims + c.args.row_rank, int64_t{1}, std::multiplies()) != c.size.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
     CudaTiles t;
     t.at = at;
