@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from llm_architectures import LENGTH, VOCABULARY, small
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

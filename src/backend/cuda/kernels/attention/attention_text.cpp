@@ -62,7 +62,8 @@ class Printer {
         if (heads && args_.heads == 0) continue;
         const std::string prefix = heads ? "heads_" : "";
         out.printed.kernels.push_back({prefix + "parts", fmt::format("__launch_bounds__({})", shape.threads()), kernel_of_parts(heads), libraries, "@OfParts"});
-        out.printed.kernels.push_back({prefix + "join", fmt::format("__launch_bounds__({})", kernels::attention_cuda_tuning::join_threads), kernel_that_joins(heads), libraries, "@OfParts"});
+        out.printed.kernels.push_back(
+            {prefix + "join", fmt::format("__launch_bounds__({})", kernels::attention_cuda_tuning::join_threads), kernel_that_joins(heads), libraries, "@OfParts"});
       }
     }
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());

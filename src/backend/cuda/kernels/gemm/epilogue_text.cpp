@@ -90,8 +90,7 @@ class Printer {
 
   // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
   bool in_boxes(size_t operand, Along how) {
-    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) &&
-           merged_step(operand) != "0ll";
+    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) && merged_step(operand) != "0ll";
   }
   // The one stride of rows of several axes: that of the innermost axis of more than one element. Parameters of others are 0.
   std::string merged_step(size_t operand) {

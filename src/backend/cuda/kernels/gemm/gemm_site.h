@@ -46,7 +46,8 @@ struct GemmSiteAnswer {
   std::string reason;
 };
 // `usual_rows`: of an open number; nullopt: not known.
-GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool hopper, uint16_t tiles = all_tiles, std::optional<int64_t> usual_rows = std::nullopt);
+GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool hopper, uint16_t tiles = all_tiles,
+                         std::optional<int64_t> usual_rows = std::nullopt);
 // The refusal of a sketch. The sizes that a prologue, parts of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm&, bool tf32, bool hopper);
 // True if the settings allow the kernels to multiply by this type.

@@ -60,8 +60,8 @@ void check(const Site& s, Where where) {
   }
   const kernels::ScatterArgs args{s.kind, false, 0, {0}};
   const bool sets = s.kind == Kind::set;
-  std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) +
-                     std::string(sets ? kernels::scatter_cuda_text() : kernels::scatter_at_once_cuda_text());
+  std::string text =
+      std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(sets ? kernels::scatter_cuda_text() : kernels::scatter_at_once_cuda_text());
   std::vector<std::string> names;
   for (const kernels::CudaPart& part : sets ? kernels::scatter_cuda_parts(args, s.type) : kernels::scatter_at_once_cuda_parts(args, s.type)) {
     text += part.text;
@@ -138,8 +138,8 @@ void check_cache(int64_t batch, int64_t tokens, Where where) {
     names.insert(names.end(), part.kernels.begin(), part.kernels.end());
   }
   std::vector<HostTensor*> tensors{&updates, &rows, &place, &out};
-  run_printed({{"scatter", kernels::serialise(args), {}}, kernels::scatter_cuda_name(Kind::set, DType::bf16), text, names, kernels::load_scatter, kernels::scatter_cuda_launches}, tensors, {},
-              where, 0, 2);
+  run_printed({{"scatter", kernels::serialise(args), {}}, kernels::scatter_cuda_name(Kind::set, DType::bf16), text, names, kernels::load_scatter, kernels::scatter_cuda_launches},
+              tensors, {}, where, 0, 2);
   for (size_t e = 0; e < want.elements(); ++e) ASSERT_EQ(out.get(e), want.get(e)) << "element " << e;
 }
 

@@ -73,7 +73,8 @@ int64_t parts_of_keys(const Args& args, int64_t blocks, int64_t queries, int64_t
 }
 
 // `rows_of_block`: queries, or heads of one query. `parameters`: of the attention's other kernels.
-void add_parts(CudaLaunches& out, const Args& args, std::string_view prefix, int64_t blocks, int64_t rows_of_block, int64_t parts, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
+void add_parts(CudaLaunches& out, const Args& args, std::string_view prefix, int64_t blocks, int64_t rows_of_block, int64_t parts, std::vector<std::byte> parameters,
+               std::vector<CudaLaunch::Pointer> pointers) {
   const Args::Shape shape = args.shape_of_parts();
   const int64_t rows = blocks * shape.queries(), row = args.width + 4;
   parameters.resize(8 * (1 + args.operands.size() + std::max<size_t>(1, args.numbers.size())));

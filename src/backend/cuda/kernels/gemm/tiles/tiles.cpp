@@ -39,7 +39,9 @@ uint16_t tiles_of(const GemmSite& site, uint16_t all) {
   return all & out;
 }
 
-bool may(const GemmSite& site) { return site.hopper && tiles_of(site, site.tiles) != 0 && site.has_any_rows() && !site.one_row && !site.gemm.encoding && kernels::has_tiles_of(site.gemm.type, site.b_along_k); }
+bool may(const GemmSite& site) {
+  return site.hopper && tiles_of(site, site.tiles) != 0 && site.has_any_rows() && !site.one_row && !site.gemm.encoding && kernels::has_tiles_of(site.gemm.type, site.b_along_k);
+}
 
 PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm& form) {
   const kernels::TilesArgs own{site.gemm.b.size() > 1 ? tiles_of(site, site.tiles) : site.tiles, form.column_bytes, form.boxed_in, form.boxed_out};
