@@ -22,7 +22,7 @@ inline constexpr uint16_t format_major = 1;
 inline constexpr uint16_t format_minor = 0;
 // What steps and their constants mean. A change after which programs do not run as before, or new ones do not run in builds with the same number, makes it one
 // more: programs of another number are compiled again from the plan's graphs (Plan::outdated).
-inline constexpr uint32_t program_revision = 2;
+inline constexpr uint32_t program_revision = 3;
 inline constexpr size_t page = 4096;
 
 struct Header {

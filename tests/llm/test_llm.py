@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from llm_architectures import LENGTH, VOCABULARY, small
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -323,3 +324,19 @@ def test_threads_with_a_state_each(llama):
     for thread in threads:
         thread.join()
     assert right == [True] * 4
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_sequences_together_on_a_gpu(dtype):
+    """Each step of one to eight sequences gives eager's logits."""
+    config = transformers.LlamaConfig(hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2, vocab_size=1024, eos_token_id=None)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).eval().cuda()
+    lm = ingot.llm.compile(model, max_length=256, max_batch=9)
+    for batch in (1, 2, 8, 9):
+        ids = torch.randint(0, 1024, (batch, 90), generator=torch.Generator().manual_seed(batch)).cuda()
+        state = lm.new_state(batch=batch)
+        found = [lm.step(state, ids[:, :86]), *(lm.step(state, ids[:, n : n + 1]) for n in range(86, 90))]
+        with torch.no_grad():
+            wanted = model(ids).logits[:, 85:]
+        assert (torch.stack(found, 1) - wanted).abs().max() < 0.05 * wanted.abs().max()

@@ -5,6 +5,7 @@ import torch
 import transformers
 from llm_architectures import VOCABULARY
 
+from ingot.llm import sampling
 from ingot.llm.sampling import Choice, Draws
 
 HOW = [
@@ -89,3 +90,12 @@ def test_processors_of_transformers():
     best = int(logits.argmax())
     choice = Choice(processors=(transformers.SuppressTokensLogitsProcessor([best]),))
     assert choice.reads_tokens and int(choice.scores(logits, [tokens[0]]).argmax()) == int(logits.topk(2).indices[0, 1])
+
+
+@pytest.mark.parametrize("size", [1, 7, 96, 1009])
+def test_likeliest_of_parts(size):
+    """The largest by parts of a row is argmax's, and of equal ones the first."""
+    scores = torch.randint(0, 5, (6, size), generator=torch.Generator().manual_seed(size)).float()
+    scores[0] = 0
+    scores[1, size // 2] = float("nan")
+    assert torch.equal(sampling._largest_of_parts(scores, sampling._parts_of(size)), scores.argmax(-1))

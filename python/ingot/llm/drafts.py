@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from ..errors import InputError
-from .sampling import Choice, Draws
+from .sampling import Choice, Draws, likeliest
 from .state import State
 
 MODEL_TOKENS, PROMPT_TOKENS = 4, 10  # proposals of a run, if the caller does not say
@@ -67,7 +67,7 @@ class OfModel:
             rows = [row for row, count in enumerate(wanted) if count > step]
             before = [torch.tensor(tokens[row] + made[row], device=logits.device) for row in rows] if choice.reads_tokens else []
             scores = choice.scores(logits[rows, : self._vocabulary], before)
-            chosen = scores.argmax(-1) if numbers is None else Draws.at([numbers[row][step] for row in rows], scores)
+            chosen = likeliest(scores) if numbers is None else Draws.at([numbers[row][step] for row in rows], scores)
             for row, token in zip(rows, chosen.tolist()):
                 made[row].append(token)
             if step + 1 < max(wanted):

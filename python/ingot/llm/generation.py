@@ -12,7 +12,7 @@ import torch
 from ..errors import InputError
 from .drafts import Draft
 from .grammar import Guide
-from .sampling import LOWEST, Choice, Draws
+from .sampling import LOWEST, Choice, Draws, likeliest
 
 if TYPE_CHECKING:
     from .state import State
@@ -69,7 +69,7 @@ class Task:
         if allowed is not None:
             logits = logits.masked_fill(~allowed.to(logits.device), LOWEST)
         scores = self.choice.scores(logits, tokens)
-        return scores.argmax(-1) if numbers is None else Draws.at(numbers, scores)
+        return likeliest(scores) if numbers is None else Draws.at(numbers, scores)
 
     def ended(self, row: int, token: int) -> bool:
         """Notes the next token of a sequence that goes on, and says whether it ends there."""

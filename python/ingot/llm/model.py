@@ -224,7 +224,7 @@ class LanguageModel:
             raise InputError(f"the states have {batch} sequences, and the model was compiled for 1 to {self.max_batch}", remedy="ingot.llm.compile(.., max_batch=..)")
         if ids.dim() != 2 or ids.shape[0] != batch or ids.shape[1] < 1 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(f"ids are {ids.dtype} {list(ids.shape)}, and have to be int64 [{batch}, tokens]: the state has {batch} sequences")
-        ids = ids.to(self.device, torch.int64)
+        ids = ids.to(self.device, torch.int64).contiguous()
         counts = [ids.shape[1]] * batch if lengths is None else _numbers(lengths, batch, "lengths")
         for row, (count, length) in enumerate(zip(counts, has)):
             if not 0 <= count <= ids.shape[1]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -56,6 +58,24 @@ class Choice:
         return scores
 
 
+def likeliest(scores: torch.Tensor) -> torch.Tensor:
+    """The index of the largest of each row, the first of equal ones: int64 [rows], for contiguous scores [rows, vocabulary]."""
+    return _largest_of_parts(scores, _parts_of(scores.shape[-1])) if scores.is_cuda else scores.argmax(-1)
+
+
+def _largest_of_parts(scores: torch.Tensor, parts: int) -> torch.Tensor:
+    """Parts of a row first: torch's kernel has one block for a whole row (NVIDIA H200, 128,256 elements: 28 us)."""
+    values, places = scores.view(scores.shape[0], parts, -1).max(-1)
+    part = values.argmax(-1, keepdim=True)
+    return (places.gather(1, part) + part * (scores.shape[-1] // parts))[:, 0]
+
+
+@functools.lru_cache
+def _parts_of(size: int) -> int:
+    """The divisor of size that is nearest to its root from below."""
+    return next(n for n in range(math.isqrt(max(1, size)), 0, -1) if size % n == 0)
+
+
 class Draws:
     """The random numbers of a batch, one for each draw: those of a sequence follow from its seed and the number of the draw alone."""
 
@@ -91,7 +111,7 @@ class Draws:
         keys = torch.tensor([int(number * 2**53) for number in numbers], device=scores.device)[:, None]
         tokens = torch.arange(scores.shape[-1], device=scores.device)
         uniform = ((_shifted(_mixed(_mixed(keys * _STEP) + tokens * _STEP), 11)).double() + 0.5) * 2.0**-53
-        return (torch.softmax(scores, -1).double() / -uniform.log()).argmax(-1)
+        return likeliest(torch.softmax(scores, -1).double() / -uniform.log())
 
     def tokens(self, scores: torch.Tensor) -> torch.Tensor:
         """One token [batch] of each distribution, by the next numbers."""

@@ -248,8 +248,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       if (s0 + r >= S) continue;
       if (of.sums != nullptr) {
         f32* const to = of.sums + r * (Width + 4);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) to[c + i] = x[i];
+        *(float4*)(to + c) = make_float4(x[0], x[1], x[2], x[3]);
         if (c == 0) {
           to[Width] = m;
           to[Width + 1] = sum;
@@ -283,12 +282,13 @@ __device__ __forceinline__ void join_parts(const f32* sums, int parts, int rows,
   for (int first = 0; first < Width; first += 128) {
     const int c = first + lane * 4, from = c < Width ? c : 0;
     f32 x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 8
+#pragma unroll 16
     for (int n = 0; n < parts; ++n) {
       const f32 of_part = __shfl_sync(0xffffffffu, weight, n);
-      const f32* const part = sums + n * step + from;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = of_part == 0.0f ? x[i] : fmaf(part[i], of_part, x[i]);
+      const float4 part = *(const float4*)(sums + n * step + from);
+      if (of_part == 0.0f) continue;  // of a part without keys, which may be anything
+      x[0] = fmaf(part.x, of_part, x[0]), x[1] = fmaf(part.y, of_part, x[1]);
+      x[2] = fmaf(part.z, of_part, x[2]), x[3] = fmaf(part.w, of_part, x[3]);
     }
     if (c >= Width) continue;
     u32* const to = (u32*)(out + c);

@@ -45,6 +45,7 @@ class Printer {
     args_.rows = rows(only);
     // Of as many keys as queries there are never enough for parts.
     args_.parts = only == Args::by_sizes && a_.s.constant().value_or(1) <= kernels::attention_cuda_tuning::few_queries && !(a_.s == a_.t);
+    args_.heads = heads_with_one_key();
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     EmittedAttention out;
@@ -57,8 +58,13 @@ class Printer {
     }
     if (args_.parts) {
       const Args::Shape shape = args_.shape_of_parts();
-      out.printed.kernels.push_back({"parts", fmt::format("__launch_bounds__({})", shape.threads()), kernel_of_parts(), libraries, "@OfParts"});
-      out.printed.kernels.push_back({"join", fmt::format("__launch_bounds__({})", kernels::attention_cuda_tuning::join_threads), kernel_that_joins(), libraries, "@OfParts"});
+      for (const bool heads : {false, true}) {
+        if (heads && args_.heads == 0) continue;
+        const std::string prefix = heads ? "heads_" : "";
+        out.printed.kernels.push_back({prefix + "parts", fmt::format("__launch_bounds__({})", shape.threads()), kernel_of_parts(heads), libraries, "@OfParts"});
+        out.printed.kernels.push_back(
+            {prefix + "join", fmt::format("__launch_bounds__({})", kernels::attention_cuda_tuning::join_threads), kernel_that_joins(heads), libraries, "@OfParts"});
+      }
     }
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
@@ -157,24 +163,44 @@ class Printer {
   };
   std::array<size_t, 4> matrices() const { return {0, 1, 2, layouts_.size() - 1}; }
   Place place_of(uint32_t queries, std::string_view block) {
-    const size_t result = matrices()[3];
     Place out;
     out.text += fmt::format("  const i64 tiles = ({} + {}) / {};\n", text_.number({Number::size, 0, 0}, a_.s), queries - 1, queries);
     out.text += fmt::format("  i64 rest = {} / tiles;\n", block);
     // With a causal mask the last queries have most to do, so they start first.
     out.first_query = fmt::format("(i64)({}{} % tiles) * {}", a_.causal ? "tiles - 1 - " : "", block, queries);
-    for (size_t b = batch_; b-- > 0;) {
+    add_batches(out, batch_);
+    return out;
+  }
+  // Of the heads that share keys, which are the rows of a block: one query.
+  Place place_of_heads(std::string_view block) {
+    Place out;
+    out.text += fmt::format("  i64 rest = {};\n", block);
+    out.first_query = "0ll";
+    add_batches(out, batch_ - 1);
+    return out;
+  }
+  // The first `axes` of the heads' axes, whose coordinates are in `rest`.
+  void add_batches(Place& out, size_t axes) {
+    const size_t result = matrices()[3];
+    for (size_t b = axes; b-- > 0;) {
       std::string n = text_.number({Number::dim, static_cast<uint8_t>(result), static_cast<uint8_t>(b)}, layouts_[result].dims[b]);
       out.text += b > 0 ? fmt::format("  const i64 c{} = rest % {};\n  rest /= {};\n", b, n, n) : "  const i64 c0 = rest;\n";
     }
-    for (size_t b = 0; b < batch_; ++b) {
+    for (size_t b = 0; b < axes; ++b) {
       out.arguments += fmt::format(", c{}", b);
       for (size_t k = 0; k < 4; ++k) {
         std::string step = text_.stride(matrices()[k], b);
         if (step != "0ll") out.offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
-    return out;
+  }
+  // The heads of the innermost axis, if they certainly share keys and values, and are so few that a block has them as rows. 0: none.
+  uint8_t heads_with_one_key() const {
+    if (!args_.parts || a_.causal || batch_ < 2) return 0;
+    const ir::Dim& heads = layouts_[matrices()[3]].dims[batch_ - 1];
+    const bool shared = std::all_of(layouts_.begin() + 1, layouts_.begin() + 3, [&](const StridedLayout& x) { return x.strides[batch_ - 1] == ir::Dim(0); });
+    const int64_t n = heads.constant().value_or(1);
+    return shared && n > 1 && n <= kernels::attention_cuda_tuning::few_queries ? static_cast<uint8_t>(n) : 0;
   }
   std::string pointer(const Place& place, size_t k) const {
     return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", memory_type(type_), matrices()[k], place.offsets[k]);
@@ -190,13 +216,13 @@ class Printer {
     return fmt::format("  const i64 room = {}, wanted = ((const i64*)p.pointer[{}])[c0 * {}], keys = wanted < 0 ? 0 : wanted < room ? wanted : room;\n",
                        text_.number({Number::size, 1, 0}, a_.t), k, text_.stride(k, 0));
   }
-  // `more`: a last argument.
-  std::string call(const Place& place, std::string_view function, const std::string& shape, std::string_view more = "") {
-    const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = args_.filled ? "keys" : text_.number({Number::size, 1, 0}, a_.t);
+  // `more`: a last argument. With `heads` the rows are heads that share keys.
+  std::string call(const Place& place, std::string_view function, const std::string& shape, std::string_view more = "", bool heads = false) {
+    const std::string s = heads ? fmt::format("{}ll", args_.heads) : text_.number({Number::size, 0, 0}, a_.s), t = args_.filled ? "keys" : text_.number({Number::size, 1, 0}, a_.t);
     return fmt::format("  {}<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n", function, args_.depth, args_.width, shape, a_.causal, pointer(place, 0),
-                       pointer(place, 1), pointer(place, 2), pointer(place, 3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_),
-                       text_.stride(matrices()[3], batch_), s, t, place.first_query, literal(scales_later() ? 1.0 : a_.scale, DType::f32), unit()) +
-           fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }}{});\n", place.arguments, more);
+                       pointer(place, 1), pointer(place, 2), pointer(place, 3), text_.stride(0, batch_ - heads), text_.stride(1, batch_), text_.stride(2, batch_),
+                       text_.stride(matrices()[3], batch_ - heads), s, t, place.first_query, literal(scales_later() ? 1.0 : a_.scale, DType::f32), unit()) +
+           fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, {}, t, score); }}{});\n", place.arguments, heads ? "s, 0ll" : "s", more);
   }
   static std::string warps_of(const Args::Shape& shape, bool aligned) { return fmt::format("{}, {}, {}, {}", shape.warps, shape.splits, shape.keys, aligned); }
 
@@ -215,24 +241,24 @@ class Printer {
   }
 
   // Sums are [parts][rows][width + 4].
-  std::string kernel_of_parts() {
+  std::string kernel_of_parts(bool heads) {
     const Args::Shape shape = args_.shape_of_parts();
-    const Place place = place_of(shape.queries(), "block");
+    const Place place = heads ? place_of_heads("block") : place_of(shape.queries(), "block");
     return "  after_others();\n  const i64 block = blockIdx.x / p.parts, part = blockIdx.x % p.parts;\n" + place.text + keys_text() +
            fmt::format("  const PartOfKeys of = {{(f32*)p.sums + (part * p.rows + block * {}) * {}, (int)part, (int)p.parts}};\n", shape.queries(), args_.width + 4) +
-           call(place, "attend", warps_of(shape, true), ", of");
+           call(place, "attend", warps_of(shape, true), ", of", heads);
   }
-  // A warp for each query: few queries are one block's.
-  std::string kernel_that_joins() {
+  // A warp for each query, or head: few are one block's.
+  std::string kernel_that_joins(bool heads) {
     const uint32_t queries = args_.shape_of_parts().queries();
-    const std::string s = text_.number({Number::size, 0, 0}, a_.s);
-    const Place place = place_of(queries, "block");
+    const std::string s = heads ? fmt::format("{}ll", args_.heads) : text_.number({Number::size, 0, 0}, a_.s);
+    const Place place = heads ? place_of_heads("block") : place_of(queries, "block");
     return "  after_others();\n" +
            fmt::format("  const i64 query = ((i64)blockIdx.x * {} + threadIdx.x) / 32, block = query / {}, s = query % {}, row = block * {} + s;\n",
                        kernels::attention_cuda_tuning::join_threads, s, s, queries) +
            "  if (row >= p.rows) return;\n" + place.text +
            fmt::format("  join_parts<{}>((const f32*)p.sums + row * {}, (int)p.parts, (int)p.rows, {}, {} + s * {});\n", args_.width, args_.width + 4, unit(), pointer(place, 3),
-                       text_.stride(matrices()[3], batch_));
+                       text_.stride(matrices()[3], batch_ - heads));
   }
 
   const Attention& a_;

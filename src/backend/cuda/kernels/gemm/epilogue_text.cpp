@@ -28,7 +28,7 @@ class Printer {
     args_.parts_of_b = static_cast<uint8_t>(site.gemm.b.size());
     args_.gated = site.gemm.gated;
     const bool experts = site.gemm.row_ends != nullptr;
-    skinny_ = site.skinny;
+    has_columns_ = site.b_along_k && !experts;
     args_.type = site.gemm.type;
     std::string finish = finish_text();
     args_.b_type = site.gemm.encoding ? site.gemm.encoding->storage : site.gemm.type;
@@ -46,7 +46,7 @@ class Printer {
     }
     GemmText out;
     std::string more = prologue == nullptr ? "" : "@Made made; ";
-    if (skinny_ && args_.parts_of_b > 1) more = fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
+    if (args_.parts_of_b > 1) more += fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
     if (experts) more = "Experts experts; ";
     out.printed.shared = fmt::format("{}struct @Body {{ u64 status; void* pointer[{}]; i64 number[{}]; {}}};\ntemplate <class Own> struct @P {{ Own own; @Body body; }};\n",
                                      prologue == nullptr ? "" : prologue->text, b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
@@ -90,8 +90,17 @@ class Printer {
 
   // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
   bool in_boxes(size_t operand, Along how) {
-    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) &&
-           text_.stride(operand, column_ - 1) != "0ll";
+    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) && merged_step(operand) != "0ll";
+  }
+  // The one stride of rows of several axes: that of the innermost axis of more than one element. Parameters of others are 0.
+  std::string merged_step(size_t operand) {
+    std::string out = text_.stride(operand, 0);
+    for (size_t axis = 1; axis < column_; ++axis) {
+      const std::string inner = text_.stride(operand, axis);
+      if (inner == "0ll") continue;
+      out = out == "0ll" || b_.outer[axis].is_constant() ? inner : fmt::format("({} != 0 ? {} : {})", inner, inner, out);
+    }
+    return out;
   }
   // True if rows of several axes have one stride in memory.
   bool merges(size_t operand) const {
@@ -106,7 +115,7 @@ class Printer {
   std::string rows_of(size_t operand) {
     if (column_ == 1 || merges(operand)) {
       if (column_ > 1) args_.merged.push_back(static_cast<uint8_t>(operand));
-      const std::string step = text_.stride(operand, column_ - 1);
+      const std::string step = merged_step(operand);
       return step == "0ll" ? "" : fmt::format("RowsOfOneAxis{{{}}}", step);
     }
     std::string extents, steps;
@@ -259,9 +268,9 @@ class Printer {
            "}\n};\n";
   }
 
-  // The address of a column of B, for few rows: of the last part that begins at it or before.
+  // The address of a column of B that is contiguous along K: in the last part that begins at it or before.
   std::string column_text() {
-    if (!skinny_) return "";
+    if (!has_columns_) return "";
     const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(const GemmMatrices& matrices, i64 c) const {\n";
     if (args_.parts_of_b == 1) return head + "    return (const B*)matrices.b + c * matrices.b_step;\n  }\n";
     return head +
@@ -275,14 +284,14 @@ class Printer {
   std::string boxed_row_text() {
     const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
     if (form_.boxed_out == kernels::TilesArgs::none) return head + "0; }\n";
-    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[form_.boxed_out]), form_.boxed_out, text_.stride(form_.boxed_out, column_ - 1));
+    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[form_.boxed_out]), form_.boxed_out, merged_step(form_.boxed_out));
   }
 
   const FusedBody& b_;
   const std::vector<StridedLayout>& layouts_;
   const size_t column_;  // the axis of columns: the ones before it are rows
   ElementText text_;
-  bool skinny_ = false;
+  bool has_columns_ = false;  // of B, each contiguous
   Args args_;
   EpilogueForm form_;
 };

@@ -27,8 +27,9 @@ inline ir::Dim rows_of(const Gemm& g) {
   return rows;
 }
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
-// So few rows of halves that only reading B counts.
+// So few rows of halves that only reading B counts: two to eight; or, of an open number, perhaps.
 bool is_skinny(const Gemm&);
+bool may_be_skinny(const Gemm&);
 // True if B is better read in parts than concatenated. The copy of small parts needs little memory, and the library multiplies by one part at a time.
 inline bool has_large_parts_of_b(const Gemm& g) {
   const ir::Dim column = g.a.dims.back() * ir::Dim(static_cast<int64_t>(ir::size_of(g.type)));

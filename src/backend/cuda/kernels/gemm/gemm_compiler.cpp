@@ -76,7 +76,7 @@ GemmReading read(const Site& site, const Target& target, const Settings& setting
   } else if (!takes_gemms_of(g.type, g, settings)) {
     refuse(Obstacle::types, std::string(gemm_types));
   } else {
-    GemmSiteAnswer answer = gemm_site(g, *site.body, site.body_layouts(), hopper);
+    GemmSiteAnswer answer = gemm_site(g, *site.body, site.body_layouts(), hopper, all_tiles, site.usual(rows_of(g)));
     out.site = std::move(answer.site);
     if (out.site == nullptr) refuse(answer.obstacle, std::move(answer.reason));
   }

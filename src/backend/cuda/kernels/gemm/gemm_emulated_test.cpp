@@ -54,6 +54,7 @@ struct Epilogue {
     auto operand = [&](HostTensor t) {
       t.fill(static_cast<uint32_t>(7 + tensors.size()), true);
       layouts.push_back(layout_of(t));
+      if (s.merged && t.dims[0] == rows[0]) layouts.back().strides[1] = layouts.back().strides[0];
       body.operands.push_back(t.dtype);
       tensors.push_back(std::move(t));
       return static_cast<uint32_t>(tensors.size() - 1);
@@ -488,6 +489,23 @@ TEST(cuda_gemm, few_rows_equal_sums) {
   for (const GemmCase& s : skinny_cases()) check(s, Where::gpu);
   check(plain(2, 9216, 1536, true), Where::gpu);
   check(plain(4, 4096, 4096, true, DType::bf16), Where::gpu);
+}
+
+TEST(cuda_gemm_emulated, parts_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const GemmCase& s : some(parts_cases(), 2)) {
+    for (Where where : {Where::early, Where::early_groups, Where::late_groups}) {
+      if (!s.gated || where != Where::early) check(s, where);
+    }
+  }
+}
+
+TEST(cuda_gemm, parts_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const GemmCase& s : parts_cases()) check(s, Where::gpu);
+  GemmCase large = plain(1024, 6144, 512, true, DType::bf16);
+  large.parts_of_b = {4096, 1024, 1024};
+  check(large, Where::gpu);
 }
 
 TEST(cuda_gemm_emulated, gated_rows_equal_sums) {

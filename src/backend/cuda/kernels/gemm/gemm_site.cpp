@@ -92,11 +92,13 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
 
 bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
 
-bool is_skinny(const Gemm& g) {
+bool may_be_skinny(const Gemm& g) {
   const auto rows = rows_of(g).constant();
-  return g.row_ends == nullptr && rows && *rows > 1 && *rows <= kernels::gemm::gemv_tuning::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) &&
+  return g.row_ends == nullptr && (!rows || (*rows > 1 && *rows <= kernels::gemm::gemv_tuning::max_skinny_rows)) && !g.map && !g.prologue && !g.encoding && is_half(g.type) &&
          in_eights(g.a.dims.back()) && has_one_b(g);
 }
+
+bool is_skinny(const Gemm& g) { return rows_of(g).is_constant() && may_be_skinny(g); }
 
 std::optional<std::vector<int64_t>> GemmSite::map_sizes() const {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
@@ -108,7 +110,7 @@ std::optional<std::vector<int64_t>> GemmSite::map_sizes() const {
   return sizes;
 }
 
-GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool hopper, uint16_t tiles) {
+GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool hopper, uint16_t tiles, std::optional<int64_t> usual_rows) {
   auto refusal = [](Obstacle obstacle, std::string reason) { return GemmSiteAnswer{nullptr, obstacle, std::move(reason)}; };
   const Dim& n = body.row.back();
   const auto from = g.map ? g.map : map_of_matrix(g);
@@ -131,10 +133,11 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && reads_row(g) && !floats;
-  const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::gemm::tuning::max_parts_of_b));
-  if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b))
-    return refusal(Obstacle::b, "parts of B are read only for one or a few rows, along K");
-  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
+  const bool skinny = out->skinny = is_skinny(g) && along_k && g.b.size() <= kernels::gemm::tuning::max_parts_of_b;
+  out->may_be_skinny = skinny || (may_be_skinny(g) && along_k && usual_rows.value_or(1) <= kernels::gemm::gemv_tuning::max_skinny_rows);
+  const bool few_parts = along_k && !floats && !g.map && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b;
+  if (g.b.size() > 1 && !skinny && !few_parts) return refusal(Obstacle::b, "parts of B are read only along K, and of more than eight rows up to four");
+  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   // Only printing the prologue shows whether a block can compute it.
   if (g.prologue && one_row) out->prologue = emit_prologue(*g.prologue->body, g.prologue->operands);
@@ -173,13 +176,14 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   }
   if (g.row_ends != nullptr) return experts_refusal(g);
   const bool skinny = is_skinny(g), one_row = has_one_row(g) && !floats;
-  if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.prologue && !one_row) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.b.size() > 1 && (floats || g.map)) return Refusal{name, Obstacle::b, "parts of B are read only of half precision, where A is a matrix"};
   const bool gates_rows = hopper && !g.encoding && !g.map && in_eights(k), gates = !floats && (has_one_row(g) || skinny || gates_rows);
   if (g.gated && !gates) return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::gemm::tuning::max_prologue_row)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
   const size_t max_parts = skinny ? kernels::gemm::tuning::max_parts_of_b : kernels::gemm::gemv_tuning::max_parts_of_b;
-  if (g.b.size() > 1 && skinny && (g.gated || !has_large_parts_of_b(g))) return Refusal{name, Obstacle::b, "parts of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && !one_row && !has_large_parts_of_b(g)) return Refusal{name, Obstacle::b, "parts of less than 8 MiB are faster as one matrix"};
   if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= max_parts && columns)) return Refusal{name, Obstacle::b, "too many parts, or sizes that are not multiples of 8"};
   if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
   return std::nullopt;

@@ -25,14 +25,15 @@ struct GemmSite {
   bool b_along_k = false;                      // B is contiguous along K; else along N
   bool one_row = false;                        // one row of halves, and B along K: only reading B counts
   bool skinny = false;                         // the same for two to eight rows
+  bool may_be_skinny = false;                  // skinny, or of an open number of rows that usually is as small
   bool gates_rows = false;                     // the kernels for many rows can have a gated epilogue
   std::optional<EmittedPrologue> prologue = std::nullopt;
 
   int64_t columns() const { return body.row.back().value(); }  // of the result
   // The rows of A are positions in an image (2) or a volume (3); 0: A is a matrix.
   int pixels() const { return map.m_rank == 1 && map.k_rank == 1 && map.rank == 2 ? 0 : map.m_rank > 3 || map.k_rank > 3 ? 3 : 2; }
-  // B as one matrix, A in memory, and an epilogue of as many rows as there are.
-  bool has_any_rows() const { return !prologue && gemm.b.size() == 1 && (!gemm.gated || gates_rows) && !skinny; }
+  // A in memory, and an epilogue of as many rows as there are.
+  bool has_any_rows() const { return !prologue && (!gemm.gated || gates_rows) && !skinny && !(one_row && gemm.b.size() > 1); }
   // The map's sizes, -1 for one that is not known. nullopt if an offset is not known.
   std::optional<std::vector<int64_t>> map_sizes() const;
 };
@@ -44,7 +45,9 @@ struct GemmSiteAnswer {
   Obstacle obstacle;
   std::string reason;
 };
-GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool hopper, uint16_t tiles = all_tiles);
+// `usual_rows`: of an open number; nullopt: not known.
+GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool hopper, uint16_t tiles = all_tiles,
+                         std::optional<int64_t> usual_rows = std::nullopt);
 // The refusal of a sketch. The sizes that a prologue, parts of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm&, bool tf32, bool hopper);
 // True if the settings allow the kernels to multiply by this type.

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "backend/cuda/kernels/gpu_step_test.h"
 
@@ -209,10 +210,41 @@ std::vector<GemmCase> skinny_cases() {
   axes.rows = {3, 2};
   axes.name += ", few rows of two axes";
   out.push_back(axes);
+  axes.rows = {6, 1};
+  axes.merged = true;
+  axes.name += ", of which the inner one has one row";
+  out.push_back(axes);
   GemmCase parts = plain(2, 136, 72, true);
   parts.parts_of_b = {56, 8, 24, 16, 8, 24};
   parts.name += ", few rows, B in parts";
   out.push_back(parts);
+  GemmCase both = plain(3, 80, 264, true, DType::bf16);
+  both.n = 40;
+  both.gated = true;
+  both.parts_of_b = {40, 40};
+  both.name += ", few rows, gated epilogue, B in parts";
+  out.push_back(both);
+  return out;
+}
+
+std::vector<GemmCase> parts_cases() {
+  std::vector<GemmCase> out;
+  for (bool shifted : {false, true}) {
+    for (const auto& [m, n] : {std::pair(20, std::vector<int64_t>{128, 64, 64}), std::pair(130, std::vector<int64_t>{40, 8, 24}), std::pair(70, std::vector<int64_t>{256, 192})}) {
+      GemmCase s = plain(m, std::accumulate(n.begin(), n.end(), int64_t{0}), 200, true);
+      s.parts_of_b = n;
+      s.shifted = shifted;
+      s.name += fmt::format(", B in {} parts{}", n.size(), shifted ? ", odd addresses" : "");
+      out.push_back(s);
+    }
+    GemmCase gated = plain(130, 528, 136, true, DType::bf16);
+    gated.n = 264;
+    gated.gated = true;
+    gated.parts_of_b = {264, 264};
+    gated.shifted = shifted;
+    gated.name += fmt::format(", gated epilogue, B in parts{}", shifted ? ", odd addresses" : "");
+    out.push_back(gated);
+  }
   return out;
 }
 
@@ -400,6 +432,8 @@ std::vector<GemmCase> row_axes_cases() {
   add(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, true, false}), {3, 10, 24});
   add(plain(170, 72, 136, true), {2, 85});
   out.back().gap = 40;
+  add(plain(70, 72, 136, true), {70, 1});
+  out.back().merged = true;
   add(plain(60, 16, 520, false), {4, 3, 5});
   out.back().shifted = true;
   out.back().multiprocessors = 16;

@@ -36,6 +36,7 @@ struct GemmCase {
   std::vector<int64_t> parts_of_b = {};  // columns of each part of B; empty: B is one matrix
   bool encoded = false;         // B is int8
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
+  bool merged = false;          // two such axes, the inner one of one row, which do merge: the inner one's stride is the outer one's
   int64_t gap = 0;              // rows of A after those of each batch that are not read
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.
@@ -59,6 +60,8 @@ GemmCase few_channels(const FewChannels&);
 std::vector<GemmCase> half_cases();
 // Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in parts.
 std::vector<GemmCase> skinny_cases();
+// More rows than eight, B in parts: tiles begin with a part or not, a gated epilogue.
+std::vector<GemmCase> parts_cases();
 // Floats by TF32: a vector of 16 bytes has four, a tile is 32 deep along K.
 std::vector<GemmCase> float_cases();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.

@@ -258,7 +258,12 @@ TEST(cuda_gemm, prologues_of_one_row) {
   EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
   EXPECT_EQ(kernels::parse_gemm_cuda(three.step.constants).b_end(), 4u);
   EXPECT_EQ(in_three_parts([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
-  EXPECT_EQ(in_three_parts([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
+  EXPECT_EQ(in_three_parts([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, std::nullopt);
+  auto of_five = [](Case& s) {
+    s.product.a.dims[0] = 9;
+    s.product.b.resize(5, s.product.b[0]);
+  };
+  EXPECT_EQ(in_three_parts(of_five).obstacle, Obstacle::b);
   EXPECT_EQ(in_three_parts([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
   auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers(site_of(std::move(sketch)), cuda_target(90), {}).offers.empty(); };
   auto takes = [&](DType type, bool one_row, std::vector<int64_t> columns) {

@@ -4,11 +4,15 @@ __device__ __forceinline__ u64 key_of(const ScatterCudaParameters& p, i64 line, 
   i64 at_line[3] = {0, 0, 0}, at_point[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
   walk(p.line_axes, line, at_line);
   walk(p.point_axes, point, at_point);
+  // All indices are read before one is looked at: an error would keep the next read waiting.
   u64 key = 0;
+  i64 indices[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) indices[k] = k < p.indices ? ((const i64*)p.index[k])[at_point[1 + k] + (k == 0 ? at_line[0] : 0)] : 0;
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
     if (k >= p.indices) break;
-    i64 index = ((const i64*)p.index[k])[at_point[1 + k] + (k == 0 ? at_line[0] : 0)], there = p.wrap && index < 0 ? index + p.extent[k] : index;
+    const i64 index = indices[k], there = p.wrap && index < 0 ? index + p.extent[k] : index;
     if ((u64)there >= (u64)p.extent[k]) {
       report((u64*)p.status, 1, index, p.extent[k]);
       return no_key;
@@ -40,18 +44,9 @@ struct Points {
     axes = &p.point_axes;
   }
   __device__ __forceinline__ M update(i64 place) const {
-    i64 n = order == nullptr ? place : order[place], at = 0;
-    // Only the first tensor's offset is needed.
-    for (int d = axes->rank - 1; d >= 0; --d) {
-      i64 here = n;
-      if (d > 0) {
-        i64 rest = n / axes->dims[d];
-        here = n - rest * axes->dims[d];
-        n = rest;
-      }
-      at += here * axes->strides[0][d];
-    }
-    return updates[at];
+    i64 at[1] = {0};  // only the first tensor's offset is needed
+    walk_first<1>(*axes, (i64)(order == nullptr ? place : order[place]), at);
+    return updates[at[0]];
   }
 };
 template <class M>
@@ -65,19 +60,28 @@ __device__ __forceinline__ void scatter_set(const ScatterCudaParameters& p) {
   if (key == no_key || (place + 1 < p.points && points.keys[place + 1] == key)) return;
   points.out[(i64)key] = points.update(place);
 }
-// Of few points: each looks for later ones of its destination, and nothing is sorted.
+// Of few points: each looks for later ones of its destination, and nothing is sorted. A block computes the keys of
+// its lines first: of as many points as it has threads, and of what belongs to other blocks of its first and last line.
 template <class M>
 __device__ __forceinline__ void scatter_set_few(const ScatterCudaParameters& p) {
-  const u32 n = blockIdx.x * (u32)scatter_threads + threadIdx.x, elements = (u32)p.elements, all = (u32)p.points;  // below 2^31
-  const u32 element = n % elements, place = n / elements % all, line = n / elements / all;
-  if (line >= p.lines) return;
-  const u64 key = key_of(p, line, place);
+  __shared__ u64 keys[2 * scatter_threads];
+  const u32 first = blockIdx.x * (u32)scatter_threads, n = first + threadIdx.x, elements = (u32)p.elements, all = (u32)p.points;  // below 2^31
+  const u32 element = n % elements, place = n / elements % all, line = n / elements / all, first_line = first / elements / all;
+  const u32 last_line = (first + (u32)scatter_threads - 1) / elements / all, lines = (last_line < (u32)p.lines ? last_line + 1 : (u32)p.lines) - first_line;
+  for (u32 k = threadIdx.x; k < lines * all; k += (u32)scatter_threads) keys[k] = key_of(p, first_line + k / all, k % all);
+  // What the indices do not choose.
+  const bool inside = line < p.lines;
+  Points<M> points(p, inside ? line : 0, element);
+  const M update = inside ? points.update(place) : M();
+  __syncthreads();
+  if (!inside) return;
+  const u64* const own = keys + (line - first_line) * all;
+  const u64 key = own[place];
   if (key == no_key) return;
   for (u32 later = place + 1; later < all; ++later) {
-    if (key_of(p, line, later) == key) return;
+    if (own[later] == key) return;
   }
-  Points<M> points(p, line, element);
-  points.out[(i64)key] = points.update(place);
+  points.out[(i64)key] = update;
 }
 template <class M, int Kind>
 __device__ __forceinline__ void store_combined(M& out, typename NumberOf<M>::Type total) { put_number(out, combined<Kind>(number(out), total)); }

@@ -1,4 +1,4 @@
-// Scatters that combine updates in any order, on the host and, where there is one, on a GPU: few and many destinations, indices along an axis and of whole rows,
+// Scatters that combine updates in any order, and those that set few points, on the host and, where there is one, on a GPU: few and many destinations, indices along an axis and of whole rows,
 // infinities; sums against double.
 #include <gtest/gtest.h>
 
@@ -29,6 +29,7 @@ struct Site {
 };
 
 double combined(Kind kind, double a, double b) {
+  if (kind == Kind::set) return b;
   if (kind == Kind::add) return a + b;
   if (std::isnan(a) || std::isnan(b)) return NAN;
   return kind == Kind::min ? std::min(a, b) : std::max(a, b);
@@ -58,13 +59,15 @@ void check(const Site& s, Where where) {
     }
   }
   const kernels::ScatterArgs args{s.kind, false, 0, {0}};
-  std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(kernels::scatter_at_once_cuda_text());
+  const bool sets = s.kind == Kind::set;
+  std::string text =
+      std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(sets ? kernels::scatter_cuda_text() : kernels::scatter_at_once_cuda_text());
   std::vector<std::string> names;
-  for (const kernels::CudaPart& part : kernels::scatter_at_once_cuda_parts(args, s.type)) {
+  for (const kernels::CudaPart& part : sets ? kernels::scatter_cuda_parts(args, s.type) : kernels::scatter_at_once_cuda_parts(args, s.type)) {
     text += part.text;
     names.insert(names.end(), part.kernels.begin(), part.kernels.end());
   }
-  const std::string name = kernels::scatter_at_once_cuda_name(s.kind, s.type, 1);
+  const std::string name = sets ? kernels::scatter_cuda_name(s.kind, s.type) : kernels::scatter_at_once_cuda_name(s.kind, s.type, 1);
   std::vector<HostTensor*> tensors{&updates, &index, &out};
   if (s.along) std::swap(tensors[0], tensors[1]);
   run_printed({{s.along ? "scatter_along" : "scatter", kernels::serialise(args), {}},
@@ -99,7 +102,55 @@ std::vector<Site> sites() {
           {"lines of doubles, infinities and NaN", Kind::add, DType::f64, 300, 140, 100, true, {1, 0}, true},
           {"integers", Kind::add, DType::i64, 3000, 1, 4000},
           {"few integers", Kind::add, DType::i64, 65, 1, 9000},
-          {"few integers along an axis", Kind::min, DType::i32, 5, 6, 900, true, {1, 0}}};
+          {"few integers along an axis", Kind::min, DType::i32, 5, 6, 900, true, {1, 0}},
+          {"few points are set", Kind::set, DType::bf16, 9, 100, 40},
+          {"few points of lines are set", Kind::set, DType::f32, 9, 30, 63, true, {1, 0}}};
+}
+
+// Keys of some tokens of several sequences, written into their cache [batch, heads, places, width] by two indices: the sequences, which repeat along tokens, and the places.
+void check_cache(int64_t batch, int64_t tokens, Where where) {
+  SCOPED_TRACE(fmt::format("{} sequences, {} tokens", batch, tokens));
+  constexpr int64_t heads = 3, places = 20, width = 40;
+  HostTensor updates(DType::bf16, {batch, tokens, heads, width}, {0, 2, 1, 3}), rows(DType::i64, {batch, tokens}), place(DType::i64, {batch, tokens}),
+      out(DType::bf16, {batch, heads, places, width});
+  updates.fill(5, true);
+  out.fill(6, true);
+  for (int64_t b = 0; b < batch; ++b) rows.set(static_cast<size_t>(b), static_cast<double>(b));
+  rows.strides = {1, 0};
+  HostTensor want = out;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      const int64_t to = (3 + 5 * b + t) % places;
+      place.set(static_cast<size_t>(b * tokens + t), static_cast<double>(to));
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t w = 0; w < width; ++w) {
+          want.set(static_cast<size_t>(((b * heads + h) * places + to) * width + w),
+                   updates.get(static_cast<size_t>(b * updates.strides[0] + t * updates.strides[1] + h * updates.strides[2] + w)));
+        }
+      }
+    }
+  }
+  const kernels::ScatterArgs args{Kind::set, false, 0, {0, 2}};
+  std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(kernels::scatter_cuda_text());
+  std::vector<std::string> names;
+  for (const kernels::CudaPart& part : kernels::scatter_cuda_parts(args, DType::bf16)) {
+    text += part.text;
+    names.insert(names.end(), part.kernels.begin(), part.kernels.end());
+  }
+  std::vector<HostTensor*> tensors{&updates, &rows, &place, &out};
+  run_printed({{"scatter", kernels::serialise(args), {}}, kernels::scatter_cuda_name(Kind::set, DType::bf16), text, names, kernels::load_scatter, kernels::scatter_cuda_launches},
+              tensors, {}, where, 0, 2);
+  for (size_t e = 0; e < want.elements(); ++e) ASSERT_EQ(out.get(e), want.get(e)) << "element " << e;
+}
+
+TEST(cuda_scatter_emulated, writes_into_caches) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& [batch, tokens] : {std::pair(1, 1), std::pair(8, 1), std::pair(3, 5)}) check_cache(batch, tokens, Where::early);
+}
+
+TEST(cuda_scatter, writes_into_caches) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& [batch, tokens] : {std::pair(1, 1), std::pair(8, 1), std::pair(3, 5), std::pair(8, 8)}) check_cache(batch, tokens, Where::gpu);
 }
 
 TEST(cuda_scatter_emulated, combines_at_once) {

@@ -14,7 +14,7 @@ constexpr uint32_t magic = 0x38444341;  // "ACD8"
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.filled, a.columns, a.only, a.parts, a.printed, a.rows, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.filled, a.columns, a.only, a.parts, a.heads, a.printed, a.rows, a.sizes);
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   number_fields(s, a.numbers, a.known);
 }
@@ -25,6 +25,7 @@ void check(const AttentionCudaArgs& a) {
   };
   require(a.batch_rank <= AttentionCudaArgs::max_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
+  require(a.heads == 0 || (a.parts && a.heads <= attention_cuda_tuning::few_queries && a.batch_rank >= 2), "heads");
   require(a.printed >= 1 && a.printed <= 3, "variants");
   require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
   require(!a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::max_boxed_head && a.batch_rank <= AttentionCudaArgs::max_box_axes && !a.columns && !a.filled &&

@@ -50,7 +50,8 @@ struct AttentionCudaArgs {
   // name_0 and name_1: rows at 16-byte addresses, for few and for many queries; name_2: any address; the others are only for measurements.
   enum : int { any_address = 2, variants = 3, measured = 11, by_sizes = 255 };
   Shape shape(int variant) const;
-  // Of blocks that have a part of the keys each, for few queries: name_parts, then name_join. Single warps, at 16-byte addresses.
+  // Of blocks that have a part of the keys each, for few queries: name_parts, then name_join; of one query name_heads_parts and name_heads_join, if
+  // heads share keys. Single warps, at 16-byte addresses.
   Shape shape_of_parts() const;
 
   std::string name;
@@ -60,6 +61,7 @@ struct AttentionCudaArgs {
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   bool parts = false;             // the plan has code for parts of the keys
+  uint8_t heads = 0;              // of the innermost axis of heads, which share keys and values: a block has those of one query as rows. 0: the plan has no code for it
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
   // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `min_boxed_keys` and no
   // mask; and those whose heads are copied as TMA boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.

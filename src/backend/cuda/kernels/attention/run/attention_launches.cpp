@@ -72,8 +72,9 @@ int64_t parts_of_keys(const Args& args, int64_t blocks, int64_t queries, int64_t
   return std::clamp<int64_t>(std::min(keys / min_keys_of_part, blocks_of_multiprocessor * backend::cuda::hardware::h200_multiprocessors / blocks), 1, max_parts);
 }
 
-// `parameters`: of the attention's other kernels.
-void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t queries, int64_t parts, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers) {
+// `rows_of_block`: queries, or heads of one query. `parameters`: of the attention's other kernels.
+void add_parts(CudaLaunches& out, const Args& args, std::string_view prefix, int64_t blocks, int64_t rows_of_block, int64_t parts, std::vector<std::byte> parameters,
+               std::vector<CudaLaunch::Pointer> pointers) {
   const Args::Shape shape = args.shape_of_parts();
   const int64_t rows = blocks * shape.queries(), row = args.width + 4;
   parameters.resize(8 * (1 + args.operands.size() + std::max<size_t>(1, args.numbers.size())));
@@ -82,9 +83,10 @@ void add_parts(CudaLaunches& out, const Args& args, int64_t blocks, int64_t quer
     parameters.resize(parameters.size() + 8);
     std::memcpy(parameters.data() + parameters.size() - 8, &number, 8);
   }
-  out.add_bytes(args.name + "_parts", blocks * parts, shape.threads(), parameters, pointers);
+  const std::string name = fmt::format("{}_{}", args.name, prefix);
+  out.add_bytes(name + "parts", blocks * parts, shape.threads(), parameters, pointers);
   out.list.back().shared = shape.shared(args.depth, args.width);
-  out.add_bytes(args.name + "_join", divided_up(32 * blocks * queries, attention_cuda_tuning::join_threads), attention_cuda_tuning::join_threads, parameters, pointers);
+  out.add_bytes(name + "join", divided_up(32 * blocks * rows_of_block, attention_cuda_tuning::join_threads), attention_cuda_tuning::join_threads, parameters, pointers);
   out.overlap();
 }
 
@@ -139,10 +141,13 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   // Use blocks of few queries if blocks of many would give a multiprocessor fewer than two. For wide heads, where single warps multiply:
   // if half of the multiprocessors would have none.
   const int64_t many = batches * divided_up(queries, 64), enough = std::max(args.depth, args.width) > 64 ? machine.multiprocessors / 2 : 2 * machine.multiprocessors;
-  const int64_t blocks_of_few = batches * divided_up(queries, args.shape_of_parts().queries()), parts = parts_of_keys(args, blocks_of_few, queries, call.sizes[1]);
-  if (together && parts > 1) {
+  const bool heads = args.heads > 0 && queries == 1;
+  if (heads && result.dims[args.batch_rank - 1] != args.heads) fail(Code::format, "an attention step has other heads than its arguments say");
+  const int64_t blocks_of_few = heads ? batches / args.heads : batches * divided_up(queries, args.shape_of_parts().queries());
+  const int64_t parts = parts_of_keys(args, blocks_of_few, queries, call.sizes[1]);
+  if (together && (parts > 1 || heads)) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
-    add_parts(out, args, blocks_of_few, queries, parts, parameters, pointers);
+    add_parts(out, args, heads ? "heads_" : "", blocks_of_few, heads ? args.heads : queries, parts, parameters, pointers);
   } else if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;

@@ -85,20 +85,6 @@ struct RowInMemory {
   template <class H>
   __device__ __forceinline__ void operator()(H*) const {}
 };
-// Column c of B, whose columns are in `Parts` matrices side by side. Eight columns from a multiple of eight on are in one matrix.
-template <class B, int Parts>
-__device__ __forceinline__ const B* column_of(const GemvParameters& p, i64 c) {
-  u64 matrix = p.matrices.b;
-  i64 from = 0;
-#pragma unroll
-  for (int i = 1; i < Parts; ++i) {
-    if (c >= p.b_part_from[i - 1]) {
-      matrix = p.b_part[i - 1];
-      from = p.b_part_from[i - 1];
-    }
-  }
-  return (const B*)matrix + (c - from) * p.matrices.b_step;
-}
 // One row times columns that are contiguous along K: only reading B counts. A block takes eight columns at a time, and its threads take vectors of each step of K. The next
 // vectors, also those of the next columns, are loaded while these are multiplied. While a prologue computes the row, the first columns are prefetched to the
 // second-level cache only: registers would have to hold them all that time, and the compiler would rather load them later. With a gated epilogue, a block
@@ -122,7 +108,7 @@ __device__ __forceinline__ void gemv_along_k(const GemvParameters& p, Finish fin
   uint4* const ring = (uint4*)(own + p.size.k) + threadIdx.x;
   int slot = 0;
   uint4 next[8], x[each / 8];
-  const B* columns = column_of<B, Finish::parts_of_b>(p, group * 8);
+  const B* columns = finish.template column_of<B>(p.matrices, group * 8);
   auto load_columns = [&] {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
@@ -160,7 +146,7 @@ __device__ __forceinline__ void gemv_along_k(const GemvParameters& p, Finish fin
         group += gridDim.x;
         if (group >= groups) let_next_start();  // all loads of B are issued
       }
-      columns = column_of<B, Finish::parts_of_b>(p, half * p.size.n + group * 8);
+      columns = finish.template column_of<B>(p.matrices, half * p.size.n + group * 8);  // eight from a multiple of eight on are in one matrix
     }
   };
   if constexpr (int8) {

@@ -41,7 +41,7 @@ GemmKernel kernel_of(std::string suffix, size_t k, bool a_in_vectors, bool other
 }
 
 // With a gated epilogue, tiles of Hopper take the place of sketches' offers.
-bool takes(const Gemm& g, bool hopper) { return !g.prologue && g.b.size() == 1 && (!g.gated || (hopper && is_placed(g.a))); }
+bool takes(const Gemm& g, bool hopper) { return !g.prologue && (!g.gated || (hopper && is_placed(g.a))); }
 
 bool may(const GemmSite& site) { return site.has_any_rows(); }
 

@@ -51,6 +51,13 @@ __device__ __forceinline__ void gemm_through_map(const ImplicitParameters& p, Fi
     }
     k_at[outermost] = (int)rest;
   }
+  // Columns of a tile that are not at equal distances: in two halves, or in several matrices.
+  constexpr bool columns_apart = halves > 1 || Finish::parts_of_b > 1;
+  static_assert(AlongK || !columns_apart, "columns of B");
+  auto column_of_b = [&](i64 n) {
+    if constexpr (AlongK) return finish.template column_of<B>(p.matrices, n);
+    else return (const B*)p.matrices.b;
+  };
   const int b_row = threadIdx.x / Tiles::b_vectors, b_vector = threadIdx.x % Tiles::b_vectors;
   const B* const b_from = AlongK ? (const B*)p.matrices.b + k0 + b_vector * each + (n0 + b_row) * p.matrices.b_step : (const B*)p.matrices.b + (k0 + b_row) * p.matrices.b_step + n0 + b_vector * each;
   typename Tiles::Sums sums;
@@ -109,7 +116,7 @@ __device__ __forceinline__ void gemm_through_map(const ImplicitParameters& p, Fi
       const bool there = k < p.size.k && n < p.size.n;
       H* const to = to_b + Tiles::b_vector_offset(row, b_vector);
       if (Aligned) {
-        const B* const source = halves > 1 ? (const B*)p.matrices.b + k + (n + of_half) * p.matrices.b_step : AlongK ? b_from + (i64)turn * depth + r * Tiles::b_step * p.matrices.b_step : b_from + ((i64)turn * depth + r * Tiles::b_step) * p.matrices.b_step;
+        const B* const source = columns_apart ? column_of_b(n + of_half) + k : AlongK ? b_from + (i64)turn * depth + r * Tiles::b_step * p.matrices.b_step : b_from + ((i64)turn * depth + r * Tiles::b_step) * p.matrices.b_step;
         if constexpr (sizeof(B) == 1) {
           load_int8(to, there ? source : (const B*)p.matrices.b, there ? 8 : 0);
         } else {
@@ -119,7 +126,7 @@ __device__ __forceinline__ void gemm_through_map(const ImplicitParameters& p, Fi
         // The padding of an incomplete vector of A has no rows in B.
         const i64 group = k / p.walk.k_inner, own = k - group * p.walk.k_inner, real = group * p.walk.k_extent[3] + own;
         const int count = !there || own >= p.walk.k_extent[3] ? 0 : AlongK ? (int)(p.walk.k_extent[3] - own) : each;
-        const B* const source = (const B*)p.matrices.b + (count == 0 ? 0 : AlongK ? real + (n + of_half) * p.matrices.b_step : real * p.matrices.b_step + n);
+        const B* const source = count == 0 ? (const B*)p.matrices.b : AlongK ? column_of_b(n + of_half) + real : (const B*)p.matrices.b + real * p.matrices.b_step + n;
         if constexpr (sizeof(B) == 1) {
           load_int8(to, source, count);
         } else {

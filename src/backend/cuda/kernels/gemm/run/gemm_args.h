@@ -4,7 +4,7 @@
 // axes). Sizes: M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as in the CPU's "matmul" with a map), then the
 // body's. N is a multiple of 8. M may be several axes of the body's operands, as the axes before the last two are of A without a map and of B, which repeats
 // there. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
-// With one or a few rows, B may be several operands, side by side along N. Of experts, B is [experts, K, N], and the ends of the experts' rows come after it.
+// B contiguous along K may be several operands, side by side along N. Of experts, B is [experts, K, N], and the ends of the experts' rows come after it.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,8 +15,8 @@
 #include "ir/dtype.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// The parts of which kernels' parameters consist: each kernel has a structure of its own, in its folder. The parameters described in numbers_args.h follow, then, for a few rows by several parts of
-// B, each one's address and first column, or the experts.
+// The parts of which kernels' parameters consist: each kernel has a structure of its own, in its folder. The parameters described in numbers_args.h follow, then those of the prologue, and each part's address
+// and first column if B has several, or the experts.
 // Of a walk, indices and guards are from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
 #define INGOT_CUDA_GEMM \
   struct GemmExtents { \

@@ -56,7 +56,12 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
     require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
     const bool merged = std::find(args.merged.begin(), args.merged.end(), i) != args.merged.end();
-    for (int axis = last - 2; merged && axis >= 0; --axis) require(t.dims[axis] == 1 || t.strides[axis] == t.dims[axis + 1] * t.strides[axis + 1], "the body's rows");
+    int64_t step = -1;  // to what the next axis's stride must be; the stride of one row may be anything
+    for (int axis = last - 1; merged && axis >= 0; --axis) {
+      if (t.dims[axis] == 1) continue;
+      require(step < 0 || t.strides[axis] == step, "the body's rows");
+      step = t.dims[axis] * t.strides[axis];
+    }
     for (int axis = 0; axis <= last; ++axis) require(t.dims[axis] == (axis == last ? n : result.dims[axis]) || (!store && t.dims[axis] == 1), "the body's sizes");
   }
 }
@@ -149,6 +154,12 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   }
 }
 
+int64_t GemmCall::first_column(size_t part) const {
+  int64_t out = 0;
+  for (size_t i = 0; i < part; ++i) out += call.operands[args.left() + i].dims[args.row_rank];
+  return out;
+}
+
 bool GemmCall::has_one_k() const { return k_in_vectors && size.k == walk.k_inner; }
 
 std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
@@ -181,6 +192,7 @@ CudaLaunch& GemmLaunches::add_bytes(std::string_view kernel, const Parameters& o
   if (own.shares) pointers.push_back({Pointer::scratch, *own.shares + offsetof(GemmShares, parts), 0, parts_});
   call_.numbers.append(parameters, pointers, args.numbers, call_.first);
   if (args.has_prologue()) call_.sources.append(parameters, pointers, {}, 0);
+  if (args.parts_of_b > 1) append_parts_of_b(parameters, pointers);
   if (append) append(parameters, pointers);
   parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), static_cast<int64_t>(own.alignment))) * own.alignment);
   list.add_bytes(fmt::format("{}_{}{}", args.name, prefix_, kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
@@ -188,6 +200,17 @@ CudaLaunch& GemmLaunches::add_bytes(std::string_view kernel, const Parameters& o
   made.shared = static_cast<uint32_t>(shared);
   made.overlaps = true;
   return made;
+}
+
+void GemmLaunches::append_parts_of_b(std::vector<std::byte>& parameters, std::vector<CudaLaunch::Pointer>& pointers) const {
+  const GemmArgs& args = call_.args;
+  size_t at = parameters.size();
+  parameters.resize(at + args.parts_of_b * (sizeof(uint64_t) + sizeof(int32_t)));
+  for (size_t i = 0; i < args.parts_of_b; ++i, at += sizeof(uint64_t)) pointers.push_back({CudaLaunch::Pointer::operand, at, args.left() + i});
+  for (size_t i = 0; i < args.parts_of_b; ++i, at += sizeof(int32_t)) {
+    const auto first = static_cast<int32_t>(call_.first_column(i));
+    std::memcpy(parameters.data() + at, &first, sizeof first);
+  }
 }
 
 GemmShares GemmLaunches::share_k(int64_t turns, int64_t splits) {

@@ -33,6 +33,8 @@ struct GemmCall {
 
   bool has_experts() const { return first > args.b_end(); }
   bool is_empty() const { return size.m == 0 || size.n == 0; }
+  // Of a part of B, among the columns of all parts.
+  int64_t first_column(size_t part) const;
   // True if K is one index of whole vectors.
   bool has_one_k() const;
   // The operands that must be aligned for kernels that access these in vectors.
@@ -77,6 +79,7 @@ class GemmLaunches {
     size_t alignment;
     std::optional<size_t> matrices = std::nullopt, shares = std::nullopt;
   };
+  void append_parts_of_b(std::vector<std::byte>& parameters, std::vector<CudaLaunch::Pointer>& pointers) const;
   CudaLaunch& add_bytes(std::string_view kernel, const Parameters&, int64_t blocks, int threads, int shared, const Append&);
 
   const GemmCall& call_;

@@ -22,9 +22,9 @@ std::string_view library() {
   return all;
 }
 
-bool takes(const Gemm& g, bool) { return is_skinny(g); }
+bool takes(const Gemm& g, bool) { return may_be_skinny(g); }
 
-bool may(const GemmSite& site) { return site.skinny; }
+bool may(const GemmSite& site) { return site.may_be_skinny; }
 
 PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {
   PrintedGemm out;

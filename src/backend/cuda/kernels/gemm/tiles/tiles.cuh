@@ -4,8 +4,8 @@
 // The epilogue's operands of one element each are also copied as boxes, through a tile of results in shared memory: boxes of 64 rows x 128 bytes, row after row.
 // Cluster: blocks that have tiles of the same columns below each other. Each copies its share of B to all of them.
 // This tile takes the place of the next stage (one stage for each group, where one has no room for all), or is the group's own if groups alternate.
-template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
-__device__ __forceinline__ void gemm_by_tiles(const TilesParameters& p, Finish finish) {
+template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, int Parts, class Finish>
+__device__ __forceinline__ void gemm_by_tiles(const TilesParametersOf<Parts>& p, Finish finish) {
   constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = PingPong > 0 ? PingPong : BM / 64, blocks_of_rows = PingPong > 0 ? BM / 64 : 1;
   // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
   constexpr int halves = Finish::halves, columns = BN / halves;
@@ -70,7 +70,8 @@ __device__ __forceinline__ void gemm_by_tiles(const TilesParameters& p, Finish f
   if (warp == groups * 4) {
     if (lane != 0) return;
     fetch_map(p.a_tiles);
-    fetch_map(p.b_tiles);
+#pragma unroll
+    for (int i = 0; i < Finish::parts_of_b; ++i) fetch_map(p.b_tiles[i]);
     if (Finish::boxed_in) fetch_map(p.in_tiles);
     if (Finish::boxed_out) fetch_map(p.out_tiles);
     int w = 0, h = 0, d = 0, n = 0;
@@ -94,13 +95,19 @@ __device__ __forceinline__ void gemm_by_tiles(const TilesParameters& p, Finish f
         for (int h = 0; h < halves; ++h) {
           constexpr int share = columns / Cluster;
           const int first = in_cluster * share;
-          copy_box_to_all<Cluster>(to + (h * columns + first) * gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + first + h * (int)p.size.n);
+          const int column = n0 + h * (int)p.size.n;
+          int part = 0;  // no part begins inside a tile
+#pragma unroll
+          for (int i = 1; i < Parts; ++i) {
+            if (column >= p.b_from[i]) part = i;
+          }
+          copy_box_to_all<Cluster>(to + (h * columns + first) * gemm_row_bytes, p.b_tiles[part], full + stage * 8, chunk * depth, tap, column - (Parts > 1 ? p.b_from[part] : 0) + first);
         }
       } else {
 #pragma unroll
         for (int j = 0; j < boxes; ++j) {
           const int first = in_cluster * (depth / Cluster);
-          copy_box_to_all<Cluster>(to + j * box + first * 128, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth + first, tap);
+          copy_box_to_all<Cluster>(to + j * box + first * 128, p.b_tiles[0], full + stage * 8, n0 + j * 64, chunk * depth + first, tap);
         }
       }
     };
@@ -293,6 +300,6 @@ __device__ __forceinline__ void gemm_by_tiles(const TilesParameters& p, Finish f
 }
 #else
 // Never launched on GPUs without these instructions.
-template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
-__device__ void gemm_by_tiles(const TilesParameters&, Finish) {}
+template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, int Parts, class Finish>
+__device__ void gemm_by_tiles(const TilesParametersOf<Parts>&, Finish) {}
 #endif

@@ -17,6 +17,7 @@ inline constexpr int max_line_places = 2048;
 inline constexpr int64_t max_places_of_update = 4;
 // Points up to which each looks for later ones of its destination, in one launch instead of two and a sort (an estimate).
 inline constexpr int64_t max_few_points = 64;
+static_assert(2 * max_few_points <= threads, "a block keeps the keys of its points and of two lines that it shares");
 // Updates of a chunk that one thread adds up, at least, and threads of all chunks: as many as keep a GPU busy, since each has two numbers in scratch.
 inline constexpr int64_t min_chunk = 32, max_chunk_threads = int64_t{1} << 19;
 

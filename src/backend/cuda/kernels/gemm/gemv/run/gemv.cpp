@@ -19,19 +19,11 @@ std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmAr
 CudaLaunches launches_by(const GemmCall& c, bool vectors) {
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
-  GemvParameters p{c.size, c.matrices, {}, {}};
-  for (size_t i = 1, from = 0; i < c.args.parts_of_b; ++i) {
-    from += static_cast<size_t>(c.call.operands[c.args.left() + i - 1].dims[1]);
-    p.b_part_from[i - 1] = static_cast<int>(from);
-  }
-  auto append_parts = [&](std::vector<std::byte>&, std::vector<CudaLaunch::Pointer>& pointers) {
-    for (size_t i = 1; i < c.args.parts_of_b; ++i)
-      pointers.push_back({CudaLaunch::Pointer::operand, offsetof(GemvParameters, b_part) + sizeof(uint64_t) * (i - 1), c.args.left() + i});
-  };
+  const GemvParameters p{c.size, c.matrices};
   // Int8 numbers are multiplied with the row in shared memory.
   const bool int8 = c.args.b_type != c.args.type;
   CudaLaunch& made = out.add("row", p, std::min(c.size.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads,
-                             (c.args.gated ? 2 : 1) * gemv_shared + (c.args.has_prologue() || int8 ? 2 * static_cast<int>(c.size.k) : 0) + (int8 ? gemv_ring : 0), append_parts);
+                             (c.args.gated ? 2 : 1) * gemv_shared + (c.args.has_prologue() || int8 ? 2 * static_cast<int>(c.size.k) : 0) + (int8 ? gemv_ring : 0));
   // The kernel for int8 overlaps the end of the previous kernel: it copies its first columns to shared memory meanwhile (H100, 8 layers: 0.826 ms with overlap,
   // 0.885 without). The kernel for halves does not: its waiting blocks would take room from others (1.43 ms with overlap, 1.32 without).
   made.overlaps = int8;

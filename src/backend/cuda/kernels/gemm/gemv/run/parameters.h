@@ -6,8 +6,6 @@
   struct GemvParameters { \
     GemmExtents size; \
     GemmMatrices matrices; \
-    unsigned long b_part[3]; /* further parts of B, each from the column of b_part_from on */ \
-    int b_part_from[3]; \
   };
 
 namespace ingot::kernels {

@@ -8,7 +8,7 @@ namespace ingot::kernels {
 namespace {
 
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
-  require_gemm_args(bytes.empty() && !g.has_prologue() && g.parts_of_b == 1, "a GEMM through the map");
+  require_gemm_args(bytes.empty() && !g.has_prologue() && (g.parts_of_b == 1 || g.b_along_k), "a GEMM through the map");
   return nullptr;
 }
 

@@ -1,10 +1,9 @@
-// Kernels: name_rows, and name_any_rows for unaligned operands. With several parts of B, each one's address and first column come after the other parameters.
+// Kernels: name_rows, and name_any_rows for unaligned operands.
 #include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
 
 #include "backend/cuda/kernels/gemm/skinny/run/parameters.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/run/through_map.h"
@@ -14,33 +13,19 @@ namespace ingot::kernels {
 
 namespace {
 
-using Pointer = CudaLaunch::Pointer;
-
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
-  require_gemm_args(bytes.empty() && g.b_along_k && g.b_type == g.type && g.type != ir::DType::f32 && !g.has_prologue() && (g.parts_of_b == 1 || !g.gated), "a few rows");
+  require_gemm_args(bytes.empty() && g.b_along_k && g.b_type == g.type && g.type != ir::DType::f32 && !g.has_prologue(), "a few rows");
   return nullptr;
 }
 
 CudaLaunches launches_by(const GemmCall& c, bool vectors) {
   const GemmArgs& args = c.args;
-  auto append_parts_of_b = [&](std::vector<std::byte>& parameters, std::vector<Pointer>& pointers) {
-    size_t at = parameters.size();
-    for (size_t i = 0; i < args.parts_of_b; ++i, at += sizeof(uint64_t)) pointers.push_back({Pointer::operand, at, args.left() + i});
-    parameters.resize(at + args.parts_of_b * sizeof(int32_t));
-    for (size_t i = 0, from = 0; i < args.parts_of_b; ++i, at += sizeof(int32_t)) {
-      const auto first = static_cast<int32_t>(from);
-      std::memcpy(parameters.data() + at, &first, sizeof first);
-      from += static_cast<size_t>(c.call.operands[args.left() + i].dims[args.row_rank]);
-    }
-  };
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
   SkinnyParameters p{c.size, c.matrices, {}, {}};
   std::copy(std::begin(c.walk.m_step), std::end(c.walk.m_step), p.m_step);
   std::copy(std::begin(c.walk.m_extent), std::end(c.walk.m_extent), p.m_extent);
-  out.add("rows", p, std::min(c.size.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads, (args.gated ? 2 : 1) * skinny_shared,
-          args.parts_of_b > 1 ? GemmLaunches::Append(append_parts_of_b) : GemmLaunches::Append())
-      .overlaps = false;
+  out.add("rows", p, std::min(c.size.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads, (args.gated ? 2 : 1) * skinny_shared).overlaps = false;
   return std::move(out.list);
 }
 

@@ -1,13 +1,13 @@
 #include "backend/cuda/kernels/gemm/tiles/run/tile_maps.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <numeric>
 
 namespace ingot::kernels {
 
 namespace {
-
-using P = TilesParameters;
 
 // True for a stride in bytes that a tensor map can have.
 bool is_usable(int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < int64_t{1} << 39; }
@@ -24,6 +24,7 @@ bool describe_rows(const GemmCall& c, int64_t channels, int64_t size, CudaTiles&
 
 // A as an image or a volume, whose pixels are read in the order of their positions: axes with guards, and axes of windows that never leave A. Also sets the positions in
 // `p`. False if the copying unit cannot describe it.
+template <class P>
 bool describe_pixels(bool volume, const GemmWalk& w, P& p, int64_t channels, int64_t size, CudaTiles& a) {
   // Positions (n, h, w) or (n, d, h, w).
   const int axes = volume ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
@@ -107,28 +108,37 @@ bool describe_pixels(bool volume, const GemmWalk& w, P& p, int64_t channels, int
 
 }  // namespace
 
-std::optional<TileMaps> tiles_of(const GemmCall& call, P& p) {
+template <int Parts>
+std::optional<TileMaps> tiles_of(const GemmCall& call, TilesParametersOf<Parts>& p) {
+  using P = TilesParametersOf<Parts>;
   const GemmArgs& args = call.args;
   const GemmWalk& w = call.walk;
   const auto size = static_cast<int64_t>(ir::size_of(args.type));
   const int64_t channels = w.k_inner, taps = int64_t{w.k_extent[0]} * w.k_extent[1] * w.k_extent[2], b_step = call.matrices.b_step * size, depth = depth_of(args);
   TileMaps t;
-  t.a.dtype = t.b.dtype = args.type;
-  t.a.rounded = t.b.rounded = size == 4;
+  t.a.dtype = args.type;
+  t.a.rounded = size == 4;
   t.taps = taps;
   t.chunks = divided_up(channels, depth);
   if (args.b_type != args.type || (size == 4 && !args.b_along_k)) return std::nullopt;
   if (channels == 0 || !fills_tiles(taps, channels, depth)) return std::nullopt;
   if (!is_usable(b_step)) return std::nullopt;
-  t.b.at = offsetof(P, b_tiles);
-  t.b.index = 1;
-  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(args.gated ? 2 * call.size.n : call.size.n), count = static_cast<uint64_t>(taps);
-  if (args.b_along_k) {
-    t.b.dims = {c, count, n};
-    t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
-  } else {
-    t.b.dims = {n, c, count};
-    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
+  std::fill(std::begin(p.b_from), std::end(p.b_from), INT_MAX);
+  for (size_t i = 0; i < args.parts_of_b; ++i) {
+    CudaTiles& b = t.b.emplace_back();
+    b.dtype = args.type;
+    b.rounded = size == 4;
+    b.at = offsetof(P, b_tiles) + i * sizeof p.b_tiles[0];
+    b.index = args.left() + i;
+    p.b_from[i] = static_cast<int>(call.first_column(i));
+    const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(call.call.operands[b.index].dims[args.row_rank]), count = static_cast<uint64_t>(taps);
+    if (args.b_along_k) {
+      b.dims = {c, count, n};
+      b.strides = {c * size, static_cast<uint64_t>(b_step)};
+    } else {
+      b.dims = {n, c, count};
+      b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
+    }
   }
   t.a.at = offsetof(P, a_tiles);
   t.a.index = 0;
@@ -136,5 +146,8 @@ std::optional<TileMaps> tiles_of(const GemmCall& call, P& p) {
   if (!(args.is_matrix() ? describe_rows(call, channels, size, t.a) : describe_pixels(args.is_volume(), w, p, channels, size, t.a))) return std::nullopt;
   return t;
 }
+
+template std::optional<TileMaps> tiles_of(const GemmCall&, TilesParameters&);
+template std::optional<TileMaps> tiles_of(const GemmCall&, TilesOfPartsParameters&);
 
 }  // namespace ingot::kernels

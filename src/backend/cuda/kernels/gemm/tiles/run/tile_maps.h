@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "backend/cuda/kernels/gemm/run/gemm_call.h"
 #include "backend/cuda/kernels/gemm/tiles/run/parameters.h"
@@ -14,10 +15,12 @@ inline bool fills_tiles(int64_t taps, int64_t channels, int64_t depth) { return 
 
 // The tensor maps of A and B, and the walk along K: `taps` taps of `chunks` rows of a tile.
 struct TileMaps {
-  CudaTiles a, b;
+  CudaTiles a;
+  std::vector<CudaTiles> b;  // its parts
   int64_t taps, chunks;
 };
 // Also sets the positions of pixels in the parameters. nullopt if the copying unit cannot describe A or B.
-std::optional<TileMaps> tiles_of(const GemmCall&, TilesParameters&);
+template <int Parts>
+std::optional<TileMaps> tiles_of(const GemmCall&, TilesParametersOf<Parts>&);
 
 }  // namespace ingot::kernels

@@ -72,7 +72,9 @@ bool add_boxes(const GemmCall& c, const TilesArgs& args, std::vector<CudaTiles>&
     if (k == TilesArgs::none) return true;
     const TensorRef& x = c.numbers.operands[k];
     const auto size = static_cast<int64_t>(ir::size_of(c.args.type));
-    const int64_t step = (c.size.m == 1 ? c.size.n : x.strides[c.args.row_rank - 1]) * size;
+    int axis = c.args.row_rank - 1;  // the stride of one row may be anything
+    while (axis > 0 && x.dims[axis] == 1) --axis;
+    const int64_t step = (c.size.m == 1 ? c.size.n : x.strides[axis]) * size;
     if (std::accumulate(x.dims, x.dims + c.args.row_rank, int64_t{1}, std::multiplies()) != c.size.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
     CudaTiles t;
     t.at = at;
@@ -88,15 +90,23 @@ bool add_boxes(const GemmCall& c, const TilesArgs& args, std::vector<CudaTiles>&
 }
 
 // A call that the tiles can compute.
+template <class P>
 struct Problem {
-  TilesParameters p;
+  P p;
   TileMaps maps;
   std::vector<CudaTiles> boxes;  // of the epilogue
   std::vector<Choice> choices;
 };
-std::optional<Problem> problem_of(const GemmCall& c, const TilesArgs& args) {
+template <class P>
+std::optional<Problem<P>> problem_of(const GemmCall& c, TilesArgs args) {
   if (!c.a_aligned || !c.b_aligned || !c.others_aligned || !c.machine.tiles) return std::nullopt;
-  Problem out{};
+  std::vector<int64_t> first;
+  for (size_t i = 0; i < c.args.parts_of_b; ++i) first.push_back(c.first_column(i));
+  for (size_t k = 0; k < std::size(large_tiles); ++k) {
+    if (!c.is_empty() && !fits_parts(large_tiles[k], first, c.size.n, c.args.gated)) args.tiles &= static_cast<uint16_t>(~(1u << k));
+  }
+  if (args.tiles == 0) return std::nullopt;
+  Problem<P> out{};
   out.p.size = c.size;
   std::copy(std::begin(c.walk.m_extent), std::end(c.walk.m_extent), out.p.m_extent);
   std::copy(std::begin(c.walk.k_extent), std::end(c.walk.k_extent), out.p.k_extent);
@@ -123,21 +133,21 @@ Choice choose(const GemmCall& c, const std::vector<Choice>& all, CudaLaunches& l
 
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& gemm) { return std::make_shared<TilesArgs>(parse_tiles_args(bytes, gemm)); }
 
-std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
-  const auto& args = *static_cast<const TilesArgs*>(own);
-  auto problem = problem_of(c, args);
+template <class P>
+std::optional<CudaLaunches> launches_with(const GemmCall& c, const TilesArgs& args) {
+  auto problem = problem_of<P>(c, args);
   if (!problem) return std::nullopt;
   GemmLaunches out(c);
   if (!c.is_empty()) {
-    TilesParameters& p = problem->p;
+    P& p = problem->p;
     const Choice choice = choose(c, problem->choices, out.list);
     const LargeTile& t = large_tiles[choice.tile];
     p.shares = out.share_k(problem->maps.taps * problem->maps.chunks, choice.splits);
     const auto depth = static_cast<uint32_t>(depth_of(c.args));
     const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(c.args.gated)), cluster = static_cast<uint32_t>(t.cluster);
-    CudaTiles &a = problem->maps.a, &b = problem->maps.b;
+    CudaTiles& a = problem->maps.a;
     a.box = a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
-    b.box = c.args.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
+    for (CudaTiles& b : problem->maps.b) b.box = c.args.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
     const int64_t blocks = t.grid(p.size.m, p.size.n, c.args.gated) * p.shares.splits;
     CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), p, t.ping_pong > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks,
                                t.threads(), t.shared(args.column_bytes, args.boxed_bytes(c.args.type)));
@@ -145,11 +155,16 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
     made.spare = true;
     made.tiles = std::move(problem->boxes);
     made.tiles.push_back(a);
-    made.tiles.push_back(b);
+    made.tiles.insert(made.tiles.end(), problem->maps.b.begin(), problem->maps.b.end());
     out.finish(p.shares);
   }
   out.list.aligned = c.aligned(true, true);
   return with_any_address(std::move(out.list), c);
+}
+
+std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
+  const auto& args = *static_cast<const TilesArgs*>(own);
+  return c.args.parts_of_b > 1 ? launches_with<TilesOfPartsParameters>(c, args) : launches_with<TilesParameters>(c, args);
 }
 
 double cost(const GemmSizes& s) {
@@ -188,7 +203,11 @@ WantedChoices gemm_tiles_choices(std::span<const Call> calls, const CudaMachine&
       Part& made = out.emplace_back(Part{c.problem(), {}, loaded.args.type == ir::DType::f32});
       for (const LoadedGemm::One& one : loaded.implementations) {
         if (one.implementation != &gemm_tiles) continue;
-        if (auto problem = problem_of(c, *static_cast<const TilesArgs*>(one.args.get()))) made.choices = std::move(problem->choices);
+        const auto& own = *static_cast<const TilesArgs*>(one.args.get());
+        auto take = [&](auto problem) {
+          if (problem) made.choices = std::move(problem->choices);
+        };
+        c.args.parts_of_b > 1 ? take(problem_of<TilesOfPartsParameters>(c, own)) : take(problem_of<TilesParameters>(c, own));
       }
     }
     return out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels/gemm/gemv/run/tuning.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tuning.h"
 #include "base/fields.h"
 
@@ -24,7 +25,7 @@ std::vector<std::byte> serialise(const TilesArgs& a) {
 
 TilesArgs parse_tiles_args(std::span<const std::byte> bytes, const GemmArgs& g) {
   auto a = from_bytes<TilesArgs>(bytes, magic, "the arguments of a GEMM by tiles", [](auto& stream, auto& args) { fields(stream, args); });
-  require_gemm_args(g.b_type == g.type && !g.has_prologue() && g.parts_of_b == 1, "tiles");
+  require_gemm_args(g.b_type == g.type && !g.has_prologue() && (g.parts_of_b == 1 || (g.b_along_k && g.parts_of_b <= gemm::gemv_tuning::max_parts_of_b)), "tiles");
   require_gemm_args(a.column_bytes <= gemm::tiles_tuning::max_column_bytes, "columns");
   auto has = [](const std::vector<uint8_t>& list, uint8_t k) { return std::find(list.begin(), list.end(), k) != list.end(); };
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {

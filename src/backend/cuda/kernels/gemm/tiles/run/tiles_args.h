@@ -1,6 +1,8 @@
 // "gemm_tiles": tiles of Hopper's groups of warps, which its copying unit (TMA) fills.
 #pragma once
+#include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tuning.h"
@@ -43,6 +45,11 @@ constexpr int LargeTile::stages_with(int element) const {
   int count = stages;
   while (shared_of(count, element) > large_tile_shared) --count;
   return count;
+}
+
+// True if no part of B begins inside a tile. `first`: of each part, its first column. n: columns of the result; with a gated epilogue B has twice as many.
+inline bool fits_parts(const LargeTile& t, std::span<const int64_t> first, int64_t n, bool gated) {
+  return std::all_of(first.begin(), first.end(), [&](int64_t f) { return f % n % t.results(gated) == 0; });
 }
 
 struct TilesArgs {
