@@ -169,26 +169,28 @@ __device__ __forceinline__ void gemm_by_packed(const PackedParameters& p, Finish
     prefetch_to_l2(place_of(chunk_at(lane)), Chunk::bytes);
   }
   if (Constant) wait_for_others();
-  if constexpr (Row::made) {
-    row(own);
-  } else {
-    for (int at = threadIdx.x * 8; at < rows * all_of_k; at += threads * 8) {
-      const int r = at / all_of_k, k = at % all_of_k;
-      const H* a = (const H*)p.matrices.a + p.matrices.base + k;
+  if constexpr (Row::made) row(own);
+  for (int r = 0; r < rows; ++r) {
+    E* const to = own + r * parts * pitch;
+    const H* a = (const H*)p.matrices.a + p.matrices.base;
 #pragma unroll
-      for (int i = 3, rest = first_row + r; i >= 0; --i) {
-        a += rest % p.m_extent[i] * p.m_step[i];
-        rest /= p.m_extent[i];
+    for (int i = 3, rest = first_row + r; !Row::made && i >= 0; --i) {
+      a += rest % p.m_extent[i] * p.m_step[i];
+      rest /= p.m_extent[i];
+    }
+    for (int k = (Row::made ? all_of_k : 0) + threadIdx.x * 8; k < padded; k += threads * 8) {
+      const bool there = k < all_of_k;
+      if constexpr (Aligned && !Row::made && sizeof(H) == 2) {
+        copy_async_or_zero(shared_address(to + k), there ? a + k : a, there ? 16u : 0u);
+      } else {
+        alignas(16) H eight[8] = {};
+        if (!Row::made && there) load_neighbours<Aligned>(eight, a + k);
+        RowsOfPacked<H>::put_eight(to + k, pitch, eight);
       }
-      alignas(16) H eight[8];
-      load_neighbours<Aligned>(eight, a);
-      RowsOfPacked<H>::put_eight(own + r * parts * pitch + k, pitch, eight);
     }
   }
-  for (int at = threadIdx.x; at < rows * parts * (padded - all_of_k); at += threads) {
-    const int over = padded - all_of_k;
-    own[at / over * pitch + all_of_k + at % over] = E{};
-  }
+  commit_copies();
+  wait_copies<0>();
   __syncthreads();
   if (Row::made) {
 #pragma unroll
@@ -243,13 +245,17 @@ __device__ __forceinline__ void gemm_by_packed(const PackedParameters& p, Finish
     if (finishes) {
       f32 sums[8 * halves];
 #pragma unroll
-      for (int c = 0; c < 8 * halves; ++c) {
-        sums[c] = 0.0f;
+      for (int c = 0; c < 8 * halves; c += 4) {
+        float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
         for (int w = 0; w < warps; ++w) {
 #pragma unroll
-          for (int part = 0; part < parts; ++part) sums[c] += all[(c / 8 * warps + w) * of_warp + (of_thread * parts + part) * 16 + threadIdx.x % 2 * 8 + c % 8];
+          for (int part = 0; part < parts; ++part) {
+            const float4 more = *(const float4*)(all + (c / 8 * warps + w) * of_warp + (of_thread * parts + part) * 16 + threadIdx.x % 2 * 8 + c % 8);
+            four.x += more.x, four.y += more.y, four.z += more.z, four.w += more.w;
+          }
         }
+        sums[c] = four.x, sums[c + 1] = four.y, sums[c + 2] = four.z, sums[c + 3] = four.w;
       }
       finish(first_row + of_thread, column, sums, held, true);
     }

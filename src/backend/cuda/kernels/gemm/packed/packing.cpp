@@ -75,7 +75,7 @@ std::optional<PackedB> packing_of(const Gemm& g, bool hopper) {
   const int64_t halves = g.type == DType::f32 ? 3 : 1;  // a float is three numbers of bfloat16
   if (2 * halves * dims[0].value() > (hopper ? tuning::max_row_bytes_of_hopper : tuning::max_row_bytes)) return std::nullopt;
   if (const kernels::Groups groups = groups_of(g); groups.size > 0) return PackedB{4, groups.size, groups.scale_bytes, groups.zero};
-  return g.type != DType::f32 && g.encoding->storage == DType::i8 && is_scaled_by_column(*g.encoding) ? std::optional(PackedB{}) : std::nullopt;
+  return g.encoding->storage == DType::i8 && is_scaled_by_column(*g.encoding) ? std::optional(PackedB{}) : std::nullopt;
 }
 
 Packing packing_for(const PackedB& b) { return {"gemm_packed", b.encoding(), pack}; }
