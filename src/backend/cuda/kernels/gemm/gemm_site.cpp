@@ -130,13 +130,15 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   const size_t outer = g.batch_rank + (experts ? 1 : 0), inner = outer + 1;
   const bool along_k = out->b_along_k = g.packed || (!is_contiguous_along(b, inner, outer) && is_contiguous_along(b, outer, inner));
   if (!along_k && !is_contiguous_along(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
-  if (g.encoding && !g.packed && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
+  const bool is_read_as_int8 = !floats && along_k && g.b.size() == 1;
+  if (g.encoding && !g.packed && !(is_read_as_int8 && is_int8(g)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && (g.packed || reads_row(g)) && !floats;
   const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::gemm::tuning::max_parts_of_b));
   if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b))
     return refusal(Obstacle::b, "parts of B are read only for one or a few rows, along K");
-  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && (!g.encoding || g.packed) && !floats && g.b.size() == 1 && row_rank(g) == 1;
+  const bool in_halves = !floats && (!g.encoding || g.packed);  // as it is multiplied
+  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && in_halves && g.b.size() == 1 && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   if (g.packed && g.gated && n.value() % kernels::packed_columns != 0) return refusal(Obstacle::body, "half of the columns is not a multiple of 16");
   // Only printing the prologue shows whether a block can compute it.

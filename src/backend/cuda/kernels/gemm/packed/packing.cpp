@@ -68,7 +68,8 @@ Handle pack(const Encoding& encoding, std::span<const Handle> in) {
 }  // namespace
 
 std::optional<PackedB> packing_of(const Gemm& g, bool hopper) {
-  if (!g.constant || g.packed || !g.encoding || g.map || g.row_ends != nullptr || g.b.size() != 1) return std::nullopt;
+  const bool is_one_matrix = !g.map && g.row_ends == nullptr && g.b.size() == 1;
+  if (!g.constant || g.packed || !g.encoding || !is_one_matrix) return std::nullopt;
   const Dims& dims = g.b[0].dims;
   if (dims.size() != 2 || !dims[0].is_constant() || !dims[1].is_constant()) return std::nullopt;
   namespace tuning = kernels::gemm::packed_tuning;

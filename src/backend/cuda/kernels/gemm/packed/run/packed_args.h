@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/gemm/packed/run/tuning.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "ir/encoding.h"
 
 namespace ingot::kernels {
 
-inline constexpr int64_t packed_columns = 16, packed_depth = 128;
+inline constexpr int64_t packed_columns = gemm::packed_tuning::columns_of_panel, packed_depth = gemm::packed_tuning::depth_of_chunk;
 
 struct PackedB {
   uint8_t bits = 8;         // of a number: 4 (-8 .. 7) or 8
@@ -26,7 +27,7 @@ struct PackedB {
   constexpr int64_t groups() const { return group == 0 ? 0 : packed_depth / group; }  // of a column in a chunk
   constexpr int64_t of_column() const { return groups() * (scale_bytes + (zero ? 1 : 0)); }  // bytes of scales and zeros in a chunk
   constexpr bool valid() const {
-    const bool grouped = (group == 32 || group == 64 || group == 128) && (scale_bytes == 2 || scale_bytes == 4), whole = group == 0 && scale_bytes == 0 && !zero;
+    const bool grouped = Groups{group, scale_bytes, zero}.valid(), whole = group == 0 && scale_bytes == 0 && !zero;
     return (bits == 4 && grouped) || (bits == 8 && whole);
   }
   constexpr ir::Encoding encoding() const {
