@@ -13,7 +13,7 @@ using kernels::PackedB;
 
 namespace {
 
-constexpr int64_t half_panel = packed_columns / 2, bits_of_word = 32;
+constexpr int64_t half_panel = packed_columns / 2;
 
 Dim rounded_up(const Dim& size, int64_t to) { return (size.value() + to - 1) / to * to; }
 
@@ -51,7 +51,7 @@ Handle pack(const Encoding& encoding, std::span<const Handle> in) {
                                        : reshape(bitcast(cast(scale, DType::f32), DType::i32), {panels, chunks, count * Dim(2)}));
   }
   if (b.zero) parts.push_back(words(reshape(of_groups(in[2], panels, chunks, b.groups()), {panels, chunks, half_panel * b.groups() / 2, 4}), 8, {0, 8, 16, 24}));
-  const Dim count = packed_columns * packed_depth * b.bits / bits_of_word;
+  const Dim count = packed_columns * packed_depth * b.bits / static_cast<int64_t>(8 * size_of(DType::i32));
   if (b.bits == 4) {
     // Axes: panel, column / 8, column, chunk, 64 of K, 32, eight, four, pair, number.
     const Handle split = reshape(columns, {panels, 2, half_panel, chunks, 2, 2, 4, 2, 2, 2});
