@@ -25,6 +25,10 @@
 #include "kernels/external/external.h"
 #include "kernels/run/role.h"
 
+namespace ingot::ir {
+class Handle;
+}  // namespace ingot::ir
+
 namespace ingot::backend {
 
 using ir::StridedLayout;
@@ -47,10 +51,13 @@ struct Operand {
   static constexpr int64_t alignment = tuning::vector_bytes;
 };
 
-// How B is packed by a step of the backend: from a matrix to one axis.
+// How B is packed: from a matrix to one axis, by a step of the backend, or by primitives that prepare computes like any others.
 struct Packing {
-  std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
+  // In primitives: of B, or of numbers [K, N], scales and maybe zeros [K / group, N]. The result has the bytes of the encoding.
+  using Write = ir::Handle (*)(const ir::Encoding&, std::span<const ir::Handle>);
+  std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N. With `write`: the kernel that reads it
   ir::Encoding encoding;             // of the packed B
+  Write write = nullptr;
   bool operator==(const Packing&) const = default;
 };
 

@@ -17,11 +17,6 @@ Backend backend_for(const Target& target, const Options& options) {
   const std::string& when = options.text("deterministic");
   const auto deterministic = when == "batch" ? backend::Deterministic::batch : when == "off" ? backend::Deterministic::off : backend::Deterministic::run;
   const WeightEncoding* encoding = find_encoding(options.text("weight_dtype"));
-  if (encoding != nullptr && encoding->grouped && target.kind == Target::Kind::cuda) {
-    const std::string name(encoding->name);
-    throw Error(Code::invalid_option, fmt::format("option weight_dtype is \"{}\", and no kernel of {} reads such weights: they would be floats again", name, target.text()),
-                "weight_dtype=\"int8\", or a CPU as target");
-  }
   return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, encoding, options.integer("weight_group")};
 }
 

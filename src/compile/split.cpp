@@ -179,7 +179,13 @@ class Splitter {
     } else {
       d.bytes = bytes_of(t).value();
     }
-    d.made = prepare(v);
+    if (packing && packing->write != nullptr) {
+      std::vector<Handle> in;
+      for (ValueId operand : packed_operands(g_, v, *packing)) in.push_back({&out_.prepare, prepare(operand)});
+      d.made = packing->write(packing->encoding, in).id();
+    } else {
+      d.made = prepare(v);
+    }
     if (swapped) d.made = transposed({&out_.prepare, d.made}).id();
     out_.derived.push_back(std::move(d));
     return found->second;

@@ -17,6 +17,7 @@ struct DerivedTensor {
   ir::ValueId made = ir::none_id;  // in Split::prepare
   std::optional<backend::Packing> packing = std::nullopt;  // B of a GEMM, packed for its kernel; else row-major
   int64_t bytes = 0;
+  bool has_packing_step() const { return packing && packing->write == nullptr; }  // else prepare's graph computes it as it is stored
 };
 
 struct Split {

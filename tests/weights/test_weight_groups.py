@@ -127,9 +127,16 @@ def test_values_of_the_options():
         ingot.compile(layers(), inputs=[x], weight_dtype="int4", weight_group=48)
 
 
-def test_a_gpu_reads_no_weights_in_groups():
-    with pytest.raises(ingot.OptionError, match='weight_dtype is "int4", and no kernel of cuda:sm_90 reads such weights'):
-        ingot.compile(layers(), inputs=[torch.randn(3, 128)], weight_dtype="int4", target="cuda:sm_90")
+def bytes_of(compiled, target=0) -> list[int]:
+    """Bytes of packed weights."""
+    return [d["bytes"] for d in compiled.engine.inspect()["targets"][target]["derived"] if d["name"].startswith("packed")]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_plan_for_a_gpu_holds_weights_in_groups(dtype):
+    # Without a GPU: what prepare makes, and that NVRTC compiles it.
+    engine = ingot.compile(torch.nn.Linear(256, 72, bias=False).to(dtype), inputs=[torch.randn(3, 256).to(dtype)], weight_dtype="int4", weight_group=64, target="cuda:sm_90")
+    assert bytes_of(engine) == [80 * 256 // 2 + 80 * 256 // 64 * 2]  # panels of 16 columns; a scale of two bytes for 64
 
 
 class Grouped(torch.nn.Module):
@@ -182,6 +189,9 @@ def test_weights_that_a_model_encoded_itself(dtype, zeros, group):
         engine = ingot.compile(module, inputs=[x])
         assert_accurate(engine(x), module(x), torch.nn.functional.linear(x.double(), module.weight(torch.float64)), depth=256)
         assert packings(engine) == ["matmul_pack_groups"]
+    engine = ingot.compile(module, inputs=[x], target="cuda:sm_90")
+    of_group = (2 if dtype == torch.bfloat16 else 4) + zeros
+    assert bytes_of(engine) == [48 * 256 // 2 + 48 * 256 // group * of_group]
 
 
 class Held(torch.Tensor):
@@ -289,3 +299,13 @@ def test_torchao(way, config, dtype):
             plain[i].weight.data.copy_(weight.qdata.double() * scale)
             plain[i].bias.data.copy_(module[i].bias.double())
         assert_accurate(found, eager, plain[: len(module)](x.double()), depth=128)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", ["compile", "program"])
+def test_torchao_for_a_gpu(way, dtype, tmp_path):
+    module, x = quantised("int4", dtype), torch.randn(3, 128).to(dtype)
+    compiled = ingot.compile(module if way == "compile" else torch.export.export(module, (x,), strict=False), inputs=[x], fallback="error", target="cuda:sm_90")
+    of_group = (2 if dtype == torch.bfloat16 else 4) + 1  # a scale, and the zero that torchao keeps
+    assert bytes_of(compiled) == [96 * 128 // 2 + 96 * 128 // 32 * of_group, 64 * 128 // 2 + 64 * 128 // 32 * of_group]  # 96 of K are a chunk of 128
+    ingot.save(compiled, tmp_path / "model.ingot")

@@ -53,7 +53,7 @@ Schedule Scheduler::run() {
   if (!c_.is_prepare) copy_outputs();
   const size_t computed = out_.steps.size();
   for (size_t i = 0; c_.is_prepare && i < g_.outputs.size(); ++i) {
-    if (c_.derived[i].packing) pack(i);
+    if (c_.derived[i].has_packing_step()) pack(i);
   }
   pack_early(computed);
   if (out_.missing.size() == 0) out_.missing.copied = conflicts();

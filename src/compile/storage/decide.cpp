@@ -184,7 +184,7 @@ void seed(StoragePlan& s) {
     }
   }
   for (size_t i = 0; i < g.outputs.size(); ++i) {
-    if (c.is_prepare && c.derived[i].packing) {
+    if (c.is_prepare && c.derived[i].has_packing_step()) {
       for (ValueId v : packed_operands(g, g.outputs[i].value, *c.derived[i].packing)) store_base(v);  // the packing step reads it from anywhere
     } else {
       stored[g.outputs[i].value] = true;

@@ -242,7 +242,7 @@ void place(StoragePlan& s) {
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     const Output& o = g.outputs[i];
     if (c.is_prepare) {  // outputs are derived tensors
-      if (c.derived[i].packing) continue;
+      if (c.derived[i].has_packing_step()) continue;
       put(o.value, s.buffers.leaf(Kind::derived, static_cast<uint32_t>(i), Dim(c.derived[i].bytes)), row_major(g.type(o.value).dims));
       continue;
     }

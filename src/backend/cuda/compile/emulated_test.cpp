@@ -233,7 +233,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       auto& m = maps.emplace_back();
       int64_t* to = m.data();
       auto add = [&](const auto& values) { to = std::copy(values.begin(), values.end(), to); };
-      *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(operands[t.index].data)) + t.offset;
+      *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(t.in_scratch ? scratch : operands[t.index].data)) + t.offset;
       *to++ = t.rank;
       add(t.dims), add(t.strides), add(t.box), add(t.steps), add(t.lower), add(t.upper);
       *to++ = static_cast<int64_t>(ir::size_of(t.dtype));

@@ -194,6 +194,17 @@ inline u32 minus_halves(u32 x, u32 y) {
   }
   return r;
 }
+inline u32 minus_pairs(u32 x, u32 y, f16) { return minus_halves(x, y); }
+inline u32 minus_pairs(u32 x, u32 y, bf16) {
+  u32 r = 0;
+  for (u32 e = 0; e < 2; ++e) {
+    bf16 a, b, c;
+    a.bits = (unsigned short)(x >> 16 * e), b.bits = (unsigned short)(y >> 16 * e);
+    put(c, value(a) - value(b));
+    r |= (u32)c.bits << 16 * e;
+  }
+  return r;
+}
 inline f32 __fdividef(f32 x, f32 y) { return x / y; }
 inline f32 fabsf(f32 x) { return std::fabs(x); }
 inline u32 __float_as_uint(f32 x) { return bits_of<u32>(x); }

@@ -32,6 +32,12 @@ __device__ __forceinline__ u32 minus_halves(u32 x, u32 y) {
   asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
   return r;
 }
+__device__ __forceinline__ u32 minus_pairs(u32 x, u32 y, f16) { return minus_halves(x, y); }
+__device__ __forceinline__ u32 minus_pairs(u32 x, u32 y, bf16) {
+  u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(y), "r"(0xbf80bf80u), "r"(x));  // sm_80 has no subtraction
+  return r;
+}
 __device__ __forceinline__ void copy_async_or_zero(u32 to, const void* from, u32 bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }

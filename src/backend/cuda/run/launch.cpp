@@ -101,7 +101,7 @@ void run_launches(const Call& call) {
                                                      : reinterpret_cast<Address>(call.scratch + p.offset);
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
-    for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
+    for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(t.in_scratch ? call.scratch : call.operands[t.index].data), l.parameters.data() + t.at);
     if (l.kernel.empty()) {
       Address at[2];
       std::memcpy(at, l.parameters.data(), sizeof at);

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/conv/site.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
+#include "backend/groups.h"
 
 namespace ingot::backend::cpu {
 
@@ -35,17 +36,8 @@ std::optional<Map> map_of(const Gemm& p) {
 
 bool is_narrow_float(ir::DType type) { return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16; }
 
-// The groups of a B that is packed, or whose numbers and scales can be; none: it has none that are read.
-kernels::Groups groups_of(const Gemm& g) {
-  if (g.packed) return kernels::groups_of(g.packed->encoding);
-  if (!g.encoding || g.scale == nullptr) return {};
-  const bool fits_4_bits = g.encoding->storage == ir::DType::i8 && g.encoding->needed <= 4;
-  if (!fits_4_bits || !g.encoding->block || g.encoding->block->n != 1) return {};
-  const int64_t size = g.encoding->block->k;
-  if (size < 1 || size > UINT8_MAX || g.encoding->zero != (g.zero != nullptr) || (g.zero != nullptr && g.zero->type != ir::DType::i8)) return {};
-  const kernels::Groups groups{static_cast<uint8_t>(size), static_cast<uint8_t>(g.scale->type == ir::DType::bf16 ? 2 : 4), g.encoding->zero};
-  return groups.valid() && is_narrow_float(g.scale->type) ? groups : kernels::Groups{};
-}
+// The groups of a B that is packed, or can be.
+kernels::Groups groups_read(const Gemm& g) { return g.packed ? kernels::groups_of(g.packed->encoding) : backend::groups_of(g); }
 
 EmittedStep emit_product(std::string_view kernel, const ProductSite& site) {
   const Gemm& g = *site.gemm;
@@ -55,7 +47,7 @@ EmittedStep emit_product(std::string_view kernel, const ProductSite& site) {
   args.packed = g.packed.has_value();
   args.in_order = site.in_order;
   args.batch_rank = static_cast<uint8_t>(g.batch_rank);
-  args.groups = groups_of(g);
+  args.groups = groups_read(g);
   args.body = code.code;
   ir::Dim m, k;
   if (g.map) {
@@ -94,7 +86,7 @@ std::optional<Refusal> obstacle(const Gemm& g, const std::optional<Map>& map) {
   if (g.row_ends != nullptr) return Refusal{name, Obstacle::b, "all rows have one B"};
   if (g.b.size() > 1) return Refusal{name, Obstacle::b, "B is one matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
-  if (g.encoding && !is_taken(*g.encoding) && groups_of(g).size == 0)
+  if (g.encoding && !is_taken(*g.encoding) && groups_read(g).size == 0)
     return Refusal{name, Obstacle::b, "numbers of B are float32, int8 with a scale for each column, or of 4 bits in groups of 32, 64 or 128 along K"};
   if (g.encoding && !is_narrow_float(g.type)) return Refusal{name, Obstacle::types, "encoded weights are for float32, float16 and bfloat16"};
   if (g.encoding && g.encoding->storage == ir::DType::i8 && !g.packed && !can_be_packed(g)) return Refusal{name, Obstacle::b, "int8 numbers are read packed"};
@@ -107,7 +99,7 @@ std::optional<Refusal> obstacle(const Gemm& g, const std::optional<Map>& map) {
 // Panels in the weight's own type: tiles widen the numbers in registers, or multiply them in pairs.
 std::optional<Packing> packing_of(const Gemm& g) {
   if (!g.packed && !can_be_packed(g)) return std::nullopt;
-  if (const kernels::Groups groups = groups_of(g); groups.size > 0) return Packing{"matmul_pack_groups", kernels::panels_of(groups)};
+  if (const kernels::Groups groups = groups_read(g); groups.size > 0) return Packing{"matmul_pack_groups", kernels::panels_of(groups)};
   return Packing{"matmul_pack", kernels::panels_of(g.encoding ? g.encoding->storage : g.type)};
 }
 

@@ -71,9 +71,11 @@ GemmReading read(const Site& site, const Target& target, const Settings& setting
   const bool hopper = target.architecture == 90;
   if (target.architecture < 80) {
     refuse(Obstacle::types, "these matrix instructions need sm_80");
+  } else if (!is_placed(g.a) && packing_of(g, hopper)) {
+    out.refusal = packed_refusal(g);
   } else if (!is_placed(g.a)) {
     out.refusal = sketch_refusal(g, takes_gemms_of(ir::DType::f32, g, settings), hopper);
-  } else if (!takes_gemms_of(g.type, g, settings)) {
+  } else if (!g.packed && !takes_gemms_of(g.type, g, settings)) {
     refuse(Obstacle::types, std::string(gemm_types));
   } else {
     GemmSiteAnswer answer = gemm_site(g, *site.body, site.body_layouts(), hopper, all_tiles, site.usual(rows_of(g)));
@@ -92,14 +94,15 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
     if (kept->refusal) out.refusals.push_back(*kept->refusal);
   }
   const GemmReading& reading = *kept;
-  if (reading.gemm == nullptr || reading.refusal || !c.suits(*reading.gemm) || !c.takes(*reading.gemm, target.architecture == 90)) return;
+  if (reading.gemm == nullptr || reading.refusal || !c.suits(*reading.gemm, target.architecture == 90) || !c.takes(*reading.gemm, target.architecture == 90)) return;
   const Gemm& g = *reading.gemm;
   if (!is_placed(g.a)) {
     const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, 16 / static_cast<int64_t>(ir::size_of(g.type))};
     Offer& offer =
         out.offers.emplace_back(Offer{.implementation = name, .cost = c.run.cost(gemm_sizes(site, g, target, settings)), .wishes = {channels_innermost, even_rows, whole_vectors}});
+    if (const auto packed = packing_of(g, target.architecture == 90)) offer.packing = packing_for(*packed);
     // Hopper's tiles read floats of B only along K.
-    if (target.architecture == 90 && g.type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
+    else if (target.architecture == 90 && g.type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
     return;
   }
   if (!c.may(*reading.site)) return;
@@ -113,6 +116,7 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
   // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
   const bool has_tiles = sizes.has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
   if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, kernels::gemm::tuning::rows_of_tile, settings.machine, peak_for(g, settings));
+  offer.packing = g.packed;
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/gemm/gemm_site.h"
+#include "backend/cuda/kernels/gemm/packed/packing.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
 
@@ -36,7 +37,7 @@ struct GemmCompiler {
   PrintedGemm (*print)(const GemmSite&, const kernels::GemmArgs&, const EpilogueForm&);
   std::string_view tunable = {};
   // As far as what is common to all says: `takes` or `may` says the rest.
-  bool suits(const Gemm& g) const { return run.of_experts == (g.row_ends != nullptr); }
+  bool suits(const Gemm& g, bool hopper) const { return run.of_experts == (g.row_ends != nullptr) && run.of_packed == (is_placed(g.a) ? g.packed.has_value() : packing_of(g, hopper).has_value()); }
 };
 // All, in the order of implementations.def.
 std::vector<const GemmCompiler*> gemm_compilers();

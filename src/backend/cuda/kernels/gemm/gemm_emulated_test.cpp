@@ -11,8 +11,11 @@
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/gemm_sites_test.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"
+#include "backend/cuda/kernels/gemm/packed/packing.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
+#include "ir/compose.h"
+#include "ir/reference.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -180,6 +183,7 @@ struct Product {
   std::optional<Epilogue> body;
   HostTensor a;
   std::vector<HostTensor> parts;
+  std::optional<HostTensor> packed;
   std::optional<PrologueRow> prologue;
   Gemm p;
   std::optional<Obstacle> obstacle;
@@ -195,6 +199,7 @@ struct Product {
       for (size_t e = 0; e < numbers.elements(); ++e) numbers.set(e, static_cast<double>(static_cast<int8_t>((h = h * 1664525u + 1013904223u) >> 24) >> (s.gated ? 6 : 0)));
       s.b = std::move(numbers);
     }
+    if (s.packed) pack();
     if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
     body.emplace(s);
     a = s.a;
@@ -207,13 +212,20 @@ struct Product {
       const size_t batch = static_cast<size_t>(s.rows.back() * s.k) * ir::size_of(s.type), step = static_cast<size_t>((s.rows.back() + s.gap) * s.k) * ir::size_of(s.type);
       for (size_t i = 0; i * batch < s.a.bytes.size(); ++i) std::memcpy(a.bytes.data() + i * step, s.a.bytes.data() + i * batch, batch);
     }
+    if (s.packed && s.shifted) {  // a packed B is always aligned: rows of A begin at odd addresses
+      a = HostTensor(s.type, {s.m, s.k + 1});
+      a.dims[1] = s.k;
+      const auto row = static_cast<size_t>(s.k) * ir::size_of(s.type);
+      for (size_t i = 0; i < static_cast<size_t>(s.m); ++i) std::memcpy(a.bytes.data() + i * (row + ir::size_of(s.type)), s.a.bytes.data() + i * row, row);
+    }
     p.type = s.type;
     p.a = layout_of(a);
     p.map = s.map;
     p.batch_rank = s.rows.empty() ? 0 : s.rows.size() - 1;
     p.m_rank = s.m_rank - (s.map ? p.batch_rank : 0);
-    p.constant = s.m == 1;
+    p.constant = s.m == 1 || s.packed;
     if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
+    if (s.packed) p.packed = packing_for(*s.packed), p.encoding = p.packed->encoding;
     p.gated = s.gated;
     int64_t from = 0;
     for (int64_t columns : s.parts_of_b) {
@@ -222,6 +234,7 @@ struct Product {
       parts.push_back(std::move(part));
       from += columns;
     }
+    if (s.packed) parts.push_back(*packed);
     if (parts.empty()) parts.push_back(s.b);
     if (p.batch_rank > 0) {
       HostTensor& b = parts[0];
@@ -244,6 +257,42 @@ struct Product {
     for (HostTensor& t : body->tensors) tensors.push_back(&t);
   }
   Product(const Product&) = delete;
+
+  // Makes numbers, scales and zeros of B, its elements, and the packed B by the primitives of its packing. The elements are numbers of A's half type.
+  void pack() {
+    const kernels::PackedB& of = *s.packed;
+    const int64_t n = s.b.dims[1], groups = of.group == 0 ? 0 : s.k / of.group;
+    uint32_t h = 3;
+    auto next = [&](uint32_t below) { return static_cast<int64_t>((h = h * 1664525u + 1013904223u) >> 16) % below; };
+    ir::Graph g;
+    std::vector<ir::Array> arrays;
+    std::vector<ir::Handle> in;
+    auto add = [&](HostTensor t) {
+      arrays.push_back({t.dtype, t.dims, t.bytes});
+      in.emplace_back(&g, g.add_input("x" + std::to_string(in.size()), {t.dtype, dims_of(t.dims)}));
+    };
+    HostTensor numbers(DType::i8, {s.k, n}), scale(of.scale_bytes == 2 ? DType::bf16 : DType::f32, {groups, n}), zero(DType::i8, {groups, n}), b(DType::f32, {s.k, n}, {1, 0});
+    for (size_t e = 0; e < numbers.elements(); ++e) numbers.set(e, static_cast<double>(of.bits == 4 ? next(16) - 8 : s.gated ? next(8) - 4 : next(256) - 128));
+    for (int64_t e = 0; e < groups * n; ++e) scale.set(static_cast<size_t>(e), std::ldexp(1.0, static_cast<int>(next(4)) - 5)), zero.set(static_cast<size_t>(e), static_cast<double>(next(16) - 8));
+    for (int64_t k = 0; k < s.k; ++k) {
+      for (int64_t c = 0; c < n; ++c) {
+        const auto block = static_cast<size_t>(groups == 0 ? 0 : k / of.group * n + c);
+        const double x = numbers.get(static_cast<size_t>(k * n + c)) - (of.zero ? zero.get(block) : 0);
+        b.set(static_cast<size_t>(c * s.k + k), groups == 0 ? x : x * scale.get(block));
+      }
+    }
+    s.b = std::move(b);
+    add(std::move(numbers));
+    if (groups > 0) add(std::move(scale));
+    if (of.zero) add(std::move(zero));
+    const Packing packing = packing_for(of);
+    g.outputs.push_back({packing.write(packing.encoding, in).id(), "packed", {}});
+    const ir::Array made = ir::interpret(g, arrays)[0];
+    const int64_t sizes[] = {s.k, n};
+    ASSERT_EQ(static_cast<int64_t>(made.bytes.size()), ir::storage_bytes(packing.encoding, sizes));
+    packed.emplace(DType::i8, std::vector{static_cast<int64_t>(made.bytes.size())});
+    packed->bytes = made.bytes;
+  }
 };
 
 void check(GemmCase site, Where where) {
@@ -254,7 +303,7 @@ void check(GemmCase site, Where where) {
   for (const Dim& d : made.step.sizes) sizes.push_back(d.value());
   const CodeUnit& code = made.step.code[0];
   run_printed({made.step, code.name, text_with_libraries(code), code.kernels, kernels::load_gemm_cuda, kernels::gemm_cuda_launches}, made.tensors, sizes, where,
-              made.s.shifted ? 1 : 0, made.s.multiprocessors);
+              made.s.shifted && !made.s.packed ? 1 : 0, made.s.multiprocessors);
   expect_sums(made.s, *made.body, where);
 }
 
@@ -406,6 +455,21 @@ TEST(cuda_gemm, floats_equal_sums) {
     check(plain(300, 72, 4104, along_k, DType::f32), Where::gpu);
     check(convolution(28, 28, 128, 3, 1, 1, 128, along_k, DType::f32), Where::gpu);
   }
+}
+
+TEST(cuda_gemm_emulated, packed_weights_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const GemmCase& s : some(packed_cases(), 5)) {
+    for (Where where : {Where::early, Where::late_groups}) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_gemm, packed_weights_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const GemmCase& s : packed_cases()) check(s, Where::gpu);
 }
 
 TEST(cuda_gemm_emulated, volumes_and_lines_equal_sums) {

@@ -6,6 +6,7 @@
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/kernels/gemm/gemv/run/gemv_args.h"
 #include "backend/cuda/kernels/gemm/im2col_2d/im2col_2d.h"
+#include "backend/cuda/kernels/gemm/packed/run/packed_args.h"
 #include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
 
 namespace ingot::backend::cuda {
@@ -35,6 +36,7 @@ bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_consta
 
 // True if all batches have the same B: they are rows of one GEMM, which the body sees as several axes.
 bool has_one_b(const Gemm& g) {
+  if (g.packed) return true;
   const StridedLayout& b = g.b[0];
   return std::all_of(b.strides.begin(), b.strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return is(s, 0); });
 }
@@ -128,17 +130,20 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   const StridedLayout& b = g.b[0];
   const bool experts = g.row_ends != nullptr;
   const size_t outer = g.batch_rank + (experts ? 1 : 0), inner = outer + 1;
-  const bool along_k = out->b_along_k = !is_contiguous_along(b, inner, outer) && is_contiguous_along(b, outer, inner);
+  const bool along_k = out->b_along_k = g.packed || (!is_contiguous_along(b, inner, outer) && is_contiguous_along(b, outer, inner));
   if (!along_k && !is_contiguous_along(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
-  if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
+  const bool is_read_as_int8 = !floats && along_k && g.b.size() == 1;
+  if (g.encoding && !g.packed && !(is_read_as_int8 && is_int8(g)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
-  const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && reads_row(g) && !floats;
+  const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && (g.packed || reads_row(g)) && !floats;
   const bool skinny = out->skinny = is_skinny(g) && along_k && g.b.size() <= kernels::gemm::tuning::max_parts_of_b;
   out->may_be_skinny = skinny || (may_be_skinny(g) && along_k && usual_rows.value_or(1) <= kernels::gemm::gemv_tuning::max_skinny_rows);
   const bool few_parts = along_k && !floats && !g.map && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b;
   if (g.b.size() > 1 && !skinny && !few_parts) return refusal(Obstacle::b, "parts of B are read only along K, and of more than eight rows up to four");
-  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && row_rank(g) == 1;
+  const bool in_halves = !floats && (!g.encoding || g.packed);  // as it is multiplied
+  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && in_halves && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
+  if (g.packed && g.gated && n.value() % kernels::packed_columns != 0) return refusal(Obstacle::body, "half of the columns is not a multiple of 16");
   // Only printing the prologue shows whether a block can compute it.
   if (g.prologue && one_row) out->prologue = emit_prologue(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !out->prologue) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
@@ -189,6 +194,17 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   return std::nullopt;
 }
 
+std::optional<Refusal> packed_refusal(const Gemm& g) {
+  constexpr std::string_view name = "gemm_packed";
+  const Dim &k = g.a.dims.back(), &n = g.b[0].dims.back();
+  if (!takes(g.type, true)) return Refusal{name, Obstacle::types, "for float16, bfloat16 and float32"};
+  if (!in_eights(k) || !in_eights(n)) return Refusal{name, Obstacle::types, "sizes of a packed weight must be multiples of 8"};
+  if ((g.prologue || g.gated) && (g.type == ir::DType::f32 || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.prologue && k.value() > kernels::gemm::tuning::max_prologue_row) return Refusal{name, Obstacle::a, "the row is too long"};
+  if (g.gated && n.value() % (2 * kernels::packed_columns) != 0) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 16"};
+  return std::nullopt;
+}
+
 bool takes_gemms_of(ir::DType type, const Gemm& g, const Settings& settings) { return takes(type, g.convolution ? settings.tf32_convolutions : settings.tf32); }
 
 double peak_for(const Gemm& g, const Settings& settings) {
@@ -206,6 +222,7 @@ double times_of_h200(const Gemm& g, const Settings& settings) {
 }
 
 double bytes_of_b(const Site& site, const Gemm& g) {
+  if (g.packed) return static_cast<double>(g.b[0].dims[0].value());
   const ir::DType type = g.encoding ? g.encoding->storage : g.type;
   double bytes = 0;
   for (const StridedLayout& b : g.b) {
@@ -213,7 +230,7 @@ double bytes_of_b(const Site& site, const Gemm& g) {
     for (size_t d = 0; d < b.dims.size(); ++d) {
       if (!is_placed(b) || !is(b.strides[d], 0)) count *= static_cast<double>(site.usual(b.dims[d]).value_or(1));
     }
-    bytes += count * static_cast<double>(ir::size_of(type));
+    bytes += g.encoding ? count * g.encoding->needed / 8 : count * static_cast<double>(ir::size_of(type));
   }
   return bytes;
 }
@@ -233,7 +250,7 @@ kernels::GemmSizes gemm_sizes(const Site& site, const Gemm& g, const Target& tar
   for (size_t d = 0; d < g.batch_rank; ++d) batches += !is(g.a.dims[d], 1);
   kernels::GemmSizes out;
   out.m = rows.is_constant() ? rows.value() : std::max<int64_t>(2, site.usual(rows).value_or(2));
-  out.n = g.b[0].dims.back().constant().value_or(1);
+  out.n = (g.packed ? site.body->row.back() : g.b[0].dims.back()).constant().value_or(1);
   out.k = site.usual(k).value_or(int64_t{1} << 40);
   out.floats = g.type == ir::DType::f32;
   out.slower = times_of_h200(g, settings);
@@ -242,7 +259,7 @@ kernels::GemmSizes gemm_sizes(const Site& site, const Gemm& g, const Target& tar
   if (g.row_ends != nullptr) out.experts = g.b[0].dims[0].constant().value_or(1);
   const StridedLayout& b = g.b[0];
   const size_t outer = g.batch_rank + (g.row_ends != nullptr ? 1 : 0);
-  const bool along_k = !is_placed(b) || (!is_contiguous_along(b, outer + 1, outer) && is_contiguous_along(b, outer, outer + 1));
+  const bool along_k = g.packed || !is_placed(b) || (!is_contiguous_along(b, outer + 1, outer) && is_contiguous_along(b, outer, outer + 1));
   out.has_tiles = target.architecture == 90 && kernels::has_tiles_of(g.type, along_k);
   out.batches = !g.map && batches > 0 && (batches > 1 || g.a.dims[g.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
   return out;

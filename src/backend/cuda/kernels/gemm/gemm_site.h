@@ -50,6 +50,8 @@ GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<Stride
                          std::optional<int64_t> usual_rows = std::nullopt);
 // The refusal of a sketch. The sizes that a prologue, parts of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm&, bool tf32, bool hopper);
+// That of one whose B will be packed.
+std::optional<Refusal> packed_refusal(const Gemm&);
 // True if the settings allow the kernels to multiply by this type.
 bool takes_gemms_of(ir::DType, const Gemm&, const Settings&);
 // The machine's peak by the instructions that the settings allow. TF32 has half of the rate of halves from sm_80 on.

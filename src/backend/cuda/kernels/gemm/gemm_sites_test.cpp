@@ -33,7 +33,7 @@ double at(const HostTensor& t, const std::vector<int64_t>& where) {
   return t.get(static_cast<size_t>(element));
 }
 
-double GemmCase::multiplied(double x) const { return type == DType::f32 ? as_tf32(x) : x; }
+double GemmCase::multiplied(double x) const { return type == DType::f32 && !packed ? as_tf32(x) : x; }
 
 double GemmCase::left(int64_t row, int64_t column) const {
   if (!map) return multiplied(at(a, {row, column}));
@@ -461,6 +461,46 @@ std::vector<GemmCase> encoded_cases() {
   for (GemmCase& s : out) {
     s.encoded = true;
     s.name += ", B is int8";
+  }
+  return out;
+}
+
+std::vector<GemmCase> packed_cases() {
+  using kernels::PackedB;
+  constexpr PackedB g32{4, 32, 2, false}, g64{4, 64, 4, true}, g128{4, 128, 2, true}, wide{4, 32, 4, false}, bytes{};
+  struct Of {
+    int64_t m, n, k;
+    DType type;
+    PackedB b;
+  };
+  const Of all[] = {{1, 40, 160, DType::bf16, g32},   {1, 48, 2176, DType::f16, g128},  {5, 72, 320, DType::f16, g64},     {8, 24, 96, DType::bf16, wide},   {1, 40, 2080, DType::f32, g32},
+                    {7, 24, 256, DType::f32, g128},   {20, 40, 160, DType::bf16, g32},  {70, 72, 160, DType::f16, g32},    {70, 64, 192, DType::bf16, g64},  {1, 40, 2056, DType::bf16, bytes},
+                    {3, 72, 520, DType::f16, bytes},  {50, 40, 136, DType::bf16, bytes}, {1, 32, 160, DType::f16, g32},    {1, 48, 1024, DType::bf16, g128}, {2, 48, 320, DType::f16, g64},
+                    {40, 64, 160, DType::bf16, g32}};
+  std::vector<GemmCase> out;
+  for (const Of& o : all) {
+    GemmCase& s = out.emplace_back(plain(o.m, o.n, o.k, true, o.type));
+    s.packed = o.b;
+    s.name += fmt::format(", packed in {} bits, groups of {}{}", o.b.bits, o.b.group, o.b.zero ? " with zeros" : "");
+  }
+  auto gate = [](GemmCase& s) {
+    const std::string name = s.name;
+    const auto packed = s.packed;
+    const int64_t n = s.n;
+    s = plain(s.m, 2 * n, s.k, true, s.type);
+    s.n = n;
+    s.packed = packed;
+    s.gated = true;
+    s.name = name + ", gated";
+  };
+  gate(out[12]), gate(out[13]);
+  out[13].prologue = Prologue::norm;
+  out[0].multiprocessors = 4;
+  out[5].multiprocessors = 4;
+  for (size_t k : {2, 4, 7, 10}) {
+    out.push_back(out[k]);
+    out.back().shifted = true;
+    out.back().name += ", odd addresses";
   }
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/packed/run/packed_args.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "ir/graph.h"
 
@@ -35,6 +36,7 @@ struct GemmCase {
   bool gated = false;           // gated epilogue
   std::vector<int64_t> parts_of_b = {};  // columns of each part of B; empty: B is one matrix
   bool encoded = false;         // B is int8
+  std::optional<kernels::PackedB> packed = std::nullopt;  // B is packed so
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
   bool merged = false;          // two such axes, the inner one of one row, which do merge: the inner one's stride is the outer one's
   int64_t gap = 0;              // rows of A after those of each batch that are not read
@@ -66,6 +68,8 @@ std::vector<GemmCase> parts_cases();
 std::vector<GemmCase> float_cases();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
 std::vector<GemmCase> encoded_cases();
+// B is packed: 4 bits in groups and 8 bits; one row, a few, many; floats; a prologue, a gated epilogue.
+std::vector<GemmCase> packed_cases();
 // Volumes of few channels and stride 1: channels that do and do not fill vectors, windows and padding of any size, several patches for a block.
 std::vector<GemmCase> volume_cases();
 // Rows of several axes in the body: matrices and images, by every kind of kernel.

@@ -144,7 +144,7 @@ bool has_open_sizes(const GemmSite& site) {
 // Those that may compute the site at some sizes.
 std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
   std::vector<const GemmCompiler*> out = gemm_compilers();
-  std::erase_if(out, [&](const GemmCompiler* c) { return !c->suits(site.gemm) || !c->may(site); });
+  std::erase_if(out, [&](const GemmCompiler* c) { return !c->suits(site.gemm, site.hopper) || !c->may(site); });
   return out;
 }
 

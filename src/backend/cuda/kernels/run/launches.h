@@ -21,7 +21,8 @@ namespace ingot::kernels {
 struct CudaTiles {
   size_t at = 0;  // offset in the kernel's parameters (128 bytes)
   size_t index = 0;  // of the operand
-  int64_t offset = 0;  // bytes from the operand's address
+  bool in_scratch = false;  // of the step, in place of an operand
+  int64_t offset = 0;  // bytes from the operand's address, or the scratch's
   ir::DType dtype = ir::DType::f16;  // f32, or any type of two bytes
   bool rounded = false;  // floats, to TF32 on their way
   bool pixels = false;

@@ -40,8 +40,8 @@ void check(const GemmArgs& a) {
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
   const bool floats = a.type == ir::DType::f32;
   require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
-  require(!floats || (a.b_type == a.type && a.parts_of_b == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
+  require(!floats || ((a.b_type == a.type || int8) && a.parts_of_b == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   require(a.b_type == a.type || (int8 && a.b_along_k && a.parts_of_b == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");

@@ -15,12 +15,17 @@ void require(bool good, const char* what) {
   if (!good) fail(Code::format, "the operands of a GEMM step do not fit: {}", what);
 }
 
+bool is_packed(const GemmArgs& args, const Call& call) { return call.operands[args.left()].rank == 1; }
+
 // Checks that the constants and the operands agree.
 void check(const GemmArgs& args, const Call& call, size_t first) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
   require(args.has_prologue() || a.dtype == args.type, "types");
-  int64_t columns = 0;
+  const bool packed = is_packed(args, call);
+  require(!packed || (b.dtype == ir::DType::i8 && args.b_type == b.dtype && args.parts_of_b == 1 && args.b_along_k && first == args.b_end()), "the packed matrix");
+  require(packed || args.b_type == args.type || args.type != ir::DType::f32, "types");
+  int64_t columns = packed ? (args.gated ? 2 : 1) * n : 0;
   const int last = args.row_rank;  // the axis of columns
   const int of_experts = first > args.b_end() ? 1 : 0;  // an axis in front of B's others
   if (of_experts == 1) {
@@ -28,7 +33,7 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
     require((ends.dtype == ir::DType::i32 || ends.dtype == ir::DType::i64) && ends.rank == 1 && ends.dims[0] == b.dims[0] && (ends.dims[0] <= 1 || ends.strides[0] == 1),
             "the ends of rows");
   }
-  for (size_t i = args.left(); i < args.b_end(); ++i) {
+  for (size_t i = args.left(); !packed && i < args.b_end(); ++i) {
     const TensorRef& part = call.operands[i];
     require(part.dtype == args.b_type && part.rank == last + 1 + of_experts && part.dims[last - 1 + of_experts] == k &&
                 (args.parts_of_b == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
@@ -44,8 +49,10 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
     require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
     for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
-  const int64_t along = b.strides[of_experts + (args.b_along_k ? last - 1 : last)], across = b.strides[of_experts + (args.b_along_k ? last : last - 1)];
-  require(((args.b_along_k ? k : n) <= 1 || along == 1) && across >= 0, "the right matrix");
+  if (!packed) {
+    const int64_t along = b.strides[of_experts + (args.b_along_k ? last - 1 : last)], across = b.strides[of_experts + (args.b_along_k ? last : last - 1)];
+    require(((args.b_along_k ? k : n) <= 1 || along == 1) && across >= 0, "the right matrix");
+  }
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
   const TensorRef& result = call.operands.back();
   int64_t rows = 1;
@@ -127,6 +134,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
       call(c),
       machine(m),
       first(c.operands.size() - a.operands.size()),
+      packed(is_packed(a, c)),
       numbers{c.operands.subspan(first), c.sizes.last(a.sizes)},
       sources{c.operands.first(a.sources.size()), {}} {
   check(args, call, first);
@@ -134,7 +142,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   size.m = call.sizes[0];
   size.n = call.sizes[1];
   size.k = call.sizes[2];
-  matrices.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
+  if (!packed) matrices.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
   find_walk(args, call, *this);
   // True if the innermost index of K consists of whole vectors of adjacent elements, all of them inside A.
   k_in_vectors =

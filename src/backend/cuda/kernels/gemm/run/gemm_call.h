@@ -22,6 +22,7 @@ struct GemmCall {
   const Call& call;
   const CudaMachine& machine;
   size_t first;  // index of the body's first operand
+  bool packed;   // B has one axis, in an order of its own
   CudaNumbers numbers, sources;
   GemmExtents size{};
   GemmMatrices matrices{};   // without addresses

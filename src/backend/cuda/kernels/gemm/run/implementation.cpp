@@ -66,7 +66,7 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
   double least = std::numeric_limits<double>::infinity();
   for (const LoadedGemm::One& one : loaded.implementations) {
     const double cost = one.implementation->cost(sizes);
-    if (out.implementation != nullptr && cost >= least) continue;
+    if (one.implementation->of_packed != c.packed || (out.implementation != nullptr && cost >= least)) continue;
     auto launches = one.implementation->launches(c, one.args.get());
     if (!launches) continue;
     least = cost;

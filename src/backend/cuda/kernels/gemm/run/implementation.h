@@ -31,6 +31,7 @@ struct GemmImplementation {
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
   double (*cost)(const GemmSizes&);  // nanoseconds
   bool of_experts = false;           // it computes products of experts, which have row ends, and no others
+  bool of_packed = false;            // it reads a B that is packed, and no other
 };
 // A launch, and the longer of two: so many times the work of tiles, or reading B.
 double cost_of_work(double times, const GemmSizes&);
