@@ -7,6 +7,7 @@ from __future__ import annotations
 from ...base import debug
 from ..fix import Fix, Stage
 from . import (
+    constant_reads,
     copied_types,
     effects,
     einsum_casts,
@@ -46,6 +47,7 @@ FIXES = (
     _fix(Stage.TRACED, grad_modes, "takes switches of gradient modes out of Dynamo's graph"),
     _fix(Stage.TRACED, identities, "operators that return their operand itself are replaced by it, so that writes to either are seen"),
     _fix(Stage.TRACED, numbers, "numbers that Dynamo passes as tensors become constants, with a check in each call"),
+    _fix(Stage.TRACED, constant_reads, "numbers that an exported program reads of its own constants are known"),
     _fix(Stage.TRACED, window_sizes, "sizes of windows that are open in Dynamo's graph become known numbers, which torch checks in each call"),
     _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken and written by an operator"),
     _fix(Stage.TRACED, region_results, "what a branch gives of its inputs is copied"),

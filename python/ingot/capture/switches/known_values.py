@@ -27,7 +27,7 @@ from .branches import INGOT, TORCH, Branches
 from .equal_tensors import EqualTensors
 
 _aten = torch.ops.aten
-_READS = (_aten.item.default, _aten._local_scalar_dense.default)
+READS = (_aten.item.default, _aten._local_scalar_dense.default)
 
 
 class KnownValues:
@@ -46,9 +46,9 @@ class KnownValues:
     def could_be_known(self, program: torch.export.ExportedProgram) -> bool:
         """Whether the program reads numbers that follow from constants and sizes alone: torch took them for data. The next traces know them then."""
         constants = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.CONSTANT_TENSOR}
-        given = lambda node: node.op == "get_attr" or node.name in constants or _is_size(node) or node.op == "call_function" and _gives_the_same_again(node)  # noqa: E731
-        reads = (node for node in program.graph.nodes if node.target in _READS and isinstance(value_of(node), (torch.SymInt, torch.SymFloat)))
-        return any(all(map(given, _computed_from(read.args[0]))) for read in reads) and self.begin()
+        given = lambda node: node.op == "get_attr" or node.name in constants or _is_size(node) or node.op == "call_function" and gives_the_same_again(node)  # noqa: E731
+        reads = (node for node in program.graph.nodes if node.target in READS and isinstance(value_of(node), (torch.SymInt, torch.SymFloat)))
+        return any(all(map(given, computed_from(read.args[0]))) for read in reads) and self.begin()
 
     def in_trace(self, branches: Branches) -> KnownValues:
         """The context of the next trace, whose branches on sizes are recorded."""
@@ -65,7 +65,7 @@ class KnownValues:
 
     def refuse_written(self, program: torch.export.ExportedProgram):
         """A number of a buffer that calls write is another in the next call."""
-        written = _written(program.graph)
+        written = written_memory(program.graph)
         buffers = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target in self._asked}
         for node in program.graph.nodes:
             if (name := buffers.get(node.name)) is not None and of_memory(value_of(node)) in written:
@@ -77,7 +77,7 @@ class KnownValues:
 
     def _recording(self, record):
         def recorded(mode, asked, pre_dispatch, args, keywords):
-            if asked not in _READS:
+            if asked not in READS:
                 return record(mode, asked, pre_dispatch, args, keywords)
             call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
             line = _line(sys._getframe(1))
@@ -101,10 +101,10 @@ class KnownValues:
         """The number in a tensor, and the names of the model's tensors that it follows from; None if it follows from an input, from a random number or from what the model has written."""
         if (asked := node_of(tensor, mode)) is None:
             return None
-        nodes = _computed_from(asked)
-        if any(node.op not in ("placeholder", "get_attr") and not _is_size(node) and not _gives_the_same_again(node) for node in nodes):
+        nodes = computed_from(asked)
+        if any(node.op not in ("placeholder", "get_attr") and not _is_size(node) and not gives_the_same_again(node) for node in nodes):
             return None
-        if not _written(asked.graph).isdisjoint(of_memory(value_of(node)) for node in nodes if not _is_size(node)):
+        if not written_memory(asked.graph).isdisjoint(of_memory(value_of(node)) for node in nodes if not _is_size(node)):
             return None
         values, names = {}, set()
         now = {node: name for name, traced in _tensors(self._module) if (node := node_of(traced, mode)) is not None and node.op in ("placeholder", "get_attr")}
@@ -143,14 +143,14 @@ def _is_size(node) -> bool:
     return isinstance(value_of(node), torch.SymInt)
 
 
-def _computed_from(asked: torch.fx.Node) -> set[torch.fx.Node]:
-    """The node and all that it is computed from; of a size nothing."""
+def computed_from(asked: torch.fx.Node, through_sizes=False) -> set[torch.fx.Node]:
+    """The node and all that it is computed from; of a size nothing, unless asked."""
     found, left = set(), [asked]
     while left:
         node = left.pop()
         if node not in found:
             found.add(node)
-            left += () if _is_size(node) else node.all_input_nodes
+            left += () if _is_size(node) and not through_sizes else node.all_input_nodes
     return found
 
 
@@ -159,7 +159,7 @@ def _tensors(module):
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _gives_the_same_again(node) -> bool:
+def gives_the_same_again(node) -> bool:
     target = node.target
     return target is operator.getitem or isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded not in target.tags and not _writes(node)
 
@@ -168,7 +168,7 @@ def _writes(node) -> bool:
     return may_write(node) and node.target is not _aten.detach_.default  # which torch.export records for torch.tensor([...])
 
 
-def _written(graph) -> set:
+def written_memory(graph) -> set:
     """The memory that operators of the graph write."""
     return {of_memory(value_of(operand)) for node in graph.nodes if isinstance(node.target, OpOverload) and _writes(node) for operand in written_operands(node)} - {None}
 
