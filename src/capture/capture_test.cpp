@@ -142,6 +142,13 @@ TEST(Capture, Expression) {
   EXPECT_EQ(parse_size("CeilToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))", resolve, {}), ceildiv(s0, s1));
   EXPECT_EQ(parse_size("FloorToInt(Add(IntTrueDiv(Symbol('s0'), Symbol('s1')), Integer(2)))", resolve, {}), floordiv(s0 + ir::Dim(2) * s1, s1));
   EXPECT_EQ(message([&] { parse_size("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(0)))", resolve, {}); }).find("a size is computed with IntTrueDiv"), 0u);
+  // int(n * 2.0 / 6), and a quotient in float64 that is multiplied again
+  const ir::Dim capacity = parse_size("TruncToInt(FloatTrueDiv(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))), Float('6.0', precision=53)))", resolve, {});
+  for (int64_t size = 1; size <= 1000; ++size) EXPECT_EQ(capacity.evaluate(std::vector<int64_t>{size}), static_cast<int64_t>(static_cast<double>(size) * 2.0 / 6.0)) << size;
+  EXPECT_EQ(parse_size("CeilToInt(Mul(Integer(-2), IntTrueDiv(Symbol('s0'), Integer(3))))", resolve, {}), -floordiv(ir::Dim(2) * s0, 3));
+  for (const char* again : {"TruncToInt(Mul(Integer(49), IntTrueDiv(Symbol('s0'), Integer(49))))", "TruncToInt(Mul(IntTrueDiv(Symbol('s0'), Integer(3)), IntTrueDiv(Symbol('s1'), Integer(3))))"}) {
+    EXPECT_EQ(message([&] { parse_size(again, resolve, {}); }).find("a size is computed with Mul"), 0u) << again;
+  }
   EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve, {}), s0 * s0);
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve, {}), floordiv(ir::Dim(3) * s0, 2));
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve, {}), floordiv(ir::Dim(11) * s0, 10));

@@ -1,7 +1,10 @@
 #include "capture/expression.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -22,7 +25,10 @@ struct Fraction {
   Dim bottom = 1;
   std::optional<Dim> root = {};  // of a square, what is squared
   double factor = 1;             // a float64 that is not a fraction, by which the quotient is multiplied
+  bool rounded = false;          // torch rounds the quotient to float64
 };
+
+bool is_power_of_two(const Dim& d) { return d.is_constant() && std::has_single_bit(static_cast<uint64_t>(std::abs(d.value()))); }
 
 Dim common_multiple(const Dim& a, const Dim& b) {
   if (a == b || b == Dim(1)) return a;
@@ -216,7 +222,7 @@ class ExpressionParser {
       Fraction sum = exact(parts[0]);
       for (size_t i = 1; i < parts.size(); ++i) {
         const Dim common = common_multiple(sum.bottom, exact(parts[i]).bottom);
-        sum = {sum.top * floordiv(common, sum.bottom) + parts[i].top * floordiv(common, parts[i].bottom), common};
+        sum = {.top = sum.top * floordiv(common, sum.bottom) + parts[i].top * floordiv(common, parts[i].bottom), .bottom = common, .rounded = sum.rounded || parts[i].rounded};
       }
       return sum;
     }
@@ -224,15 +230,19 @@ class ExpressionParser {
       Fraction product{1};
       for (const Fraction& p : parts) {
         if (p.factor != 1) exact(product);
-        product = {.top = product.top * p.top, .bottom = product.bottom * p.bottom, .factor = product.factor * p.factor};
+        product = {.top = product.top * p.top, .bottom = product.bottom * p.bottom, .factor = product.factor * p.factor, .rounded = product.rounded || p.rounded};
       }
+      // In float64, 1 / 49 * 49 is less than 1. Factors of 2 are exact.
+      const auto is_exact_factor = [](const Fraction& p) { return is_power_of_two(p.top) && is_power_of_two(p.bottom); };
+      if (product.rounded && std::count_if(parts.begin(), parts.end(), is_exact_factor) + 1 < std::ssize(parts)) unsupported(function);
       return product;
     }
     // The float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.
-    if (function == "IntTrueDiv") {
-      const Dim by = dim(1);
-      if (by.constant().value_or(1) <= 0) unsupported(function);
-      return {exact(parts[0]).top, parts[0].bottom * by};
+    if (function == "IntTrueDiv" || function == "FloatTrueDiv") {
+      const Fraction by = parts.size() == 2 ? exact(parts[1]) : (broken(), Fraction{});
+      if (by.top.constant().value_or(1) <= 0 || (function == "FloatTrueDiv" && !by.top.is_constant())) unsupported(function);
+      const Dim bottom = parts[0].bottom * by.top;
+      return {.top = exact(parts[0]).top * by.bottom, .bottom = bottom, .rounded = parts[0].rounded || !is_power_of_two(bottom)};
     }
     if (function == "Pow" || function == "PowByNatural") {
       auto power = dim(1).constant();

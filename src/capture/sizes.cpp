@@ -40,9 +40,10 @@ ir::SymbolId Sizes::symbol(std::string_view name) {
 }
 
 Dim Sizes::expression(std::string_view srepr) {
-  auto [at, fresh] = expressions_.try_emplace(std::string(srepr));
-  if (fresh) at->second = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); }, graph_.symbols);
-  return at->second;
+  if (auto known = expressions_.find(std::string(srepr)); known != expressions_.end()) return known->second;
+  // Only what has a meaning is kept: a text that is refused here is refused on the next value too.
+  const Dim size = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); }, graph_.symbols);
+  return expressions_.emplace(std::string(srepr), size).first->second;
 }
 
 Dim Sizes::size(Json s) {

@@ -109,3 +109,18 @@ def test_a_softmax_of_integers_needs_a_type(function):
     with pytest.raises(ingot.UnsupportedError, match="a softmax of i64 without a dtype of its result"):
         ingot.compile(Of(None), inputs=[x], fallback="error")
     torch.testing.assert_close(ingot.compile(Of(torch.float32), inputs=[x], fallback="error")(x), Of(torch.float32)(x))
+
+
+@pytest.mark.parametrize("capacity", [lambda n: int(n * 2.0 / 4), lambda n: int(n * 2.0 / 3), lambda n: int(n**0.3 * 4)], ids=["quarters", "thirds", "refused"])
+def test_a_float_of_sizes_that_is_used_twice(capacity):
+    """As mixtures of experts have their capacity. What the engine refuses of one operator it refuses of the next, too."""
+
+    def model(x):
+        most = float(max(min(x.shape[0], capacity(x.shape[0])), 4))
+        return torch.stack([x[0] * (x[1] < most), x[1] * (x[2] < most)])
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="ingot", dynamic=True)
+    for n in (24, 16, 7, 100):
+        x = torch.arange(3.0 * n).remainder(31).view(3, n).T.repeat(1, 9).contiguous()
+        assert torch.equal(compiled(x), model(x)), n

@@ -127,6 +127,7 @@ EXPERTS = {
 
 @pytest.mark.parametrize("written", ["grouped_mm", "batched_mm", "eager"])
 @pytest.mark.parametrize("name", EXPERTS)
+@pytest.mark.one_in(2)
 def test_experts_are_one_engine(name, written):
     """However transformers writes them: also in a loop over those that data chose."""
     torch.manual_seed(0)
