@@ -29,6 +29,17 @@ std::optional<std::vector<Target>> parse_targets(std::string_view text) {
   }
 }
 
+// The compute capability, as sm_75, of the oldest GPUs that code is printed for (docs/install.md).
+constexpr int oldest_gpu = 75;
+
+void check_gpus(std::string_view text) {
+  for (const Target& t : *parse_targets(text)) {
+    if (t.kind != Target::Kind::cuda || t.architecture >= oldest_gpu) continue;
+    throw Error(Code::unsupported, fmt::format("ingot does not compile for {}: its GPUs begin with sm_{}", t.text(), oldest_gpu))
+        .fix(fmt::format("take a target from cuda:sm_{} on; on an older GPU run the model on the CPU", oldest_gpu));
+  }
+}
+
 // The CPU of this name in the table of machines; null: there is none.
 const Machine* row_of(std::string_view name) {
   for (const KnownMachine& k : known_machines()) {
@@ -135,6 +146,7 @@ Options::Options() {
 void Options::set(std::string_view name, std::string_view text) {
   size_t i = index_of(name);
   check_value(i, text);
+  if (name == "target") check_gpus(text);
   values_[i] = text;
 }
 
