@@ -139,17 +139,18 @@ wheel: build ## write dist/torch_ingot-*.whl, and the wheel for the name torch_t
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
-PORTABLE := build/portable
-portable: setup ## build the libraries and the command line for every Linux with glibc 2.28 or later, by PyPI's zig
-	@tools/portable.sh
-	@cmake --preset portable >/dev/null && cmake --build $(PORTABLE) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
+ARCH ?= x86_64
+PORTABLE := build/portable$(if $(filter-out x86_64,$(ARCH)),-$(ARCH))
+portable: setup ## build the libraries and the command line for every Linux with glibc 2.28 or later, by PyPI's zig; ARCH=aarch64
+	@tools/portable.sh $(ARCH)
+	@cmake --preset $(notdir $(PORTABLE)) >/dev/null && cmake --build $(PORTABLE) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
 
-wheel-portable: portable ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl of that build, and the wheel for the name torch_tensorrt
-	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE)
+wheel-portable: portable ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl of that build, and the wheel for the name torch_tensorrt; ARCH=aarch64
+	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE) --platform manylinux_2_28_$(ARCH)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
 check-portable: wheel-portable ## run the Python tests on that wheel, unpacked
-	@rm -rf $(PORTABLE)/wheel && $(PYTHON) -m zipfile -e dist/torch_ingot-[0-9]*-manylinux_2_28_*.whl $(PORTABLE)/wheel && chmod +x $(PORTABLE)/wheel/ingot/lib/ingot
+	@rm -rf $(PORTABLE)/wheel && $(PYTHON) -m zipfile -e dist/torch_ingot-[0-9]*-manylinux_2_28_x86_64.whl $(PORTABLE)/wheel && chmod +x $(PORTABLE)/wheel/ingot/lib/ingot
 	@PYTHONPATH=$(CURDIR)/$(PORTABLE)/wheel INGOT_BUILD=$(PORTABLE) $(PYTHON) -m pytest -q -n 2 tests
 	@INGOT_BUILD=$(PORTABLE) INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests/wheel/test_wheel.py tests/wheel/test_readme.py
 
