@@ -2,7 +2,7 @@
 # `make quickstart`: a real model from PyTorch to a plan to answers. With a wheel (WHEEL=path or URL, or one in dist/) nothing is compiled; otherwise the libraries are built first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-wheel=${1:-$(find dist -name 'torch_ingot-[0-9]*.whl' 2>/dev/null | sort | tail -n 1)}
+wheel=${1:-$(find dist -name "torch_ingot-[0-9]*_$(uname -m).whl" 2>/dev/null | sort | tail -n 1)}
 if [ -z "$wheel" ]; then
   make --no-print-directory libraries
   INGOT_CLI=${BUILD:-build/release}/ingot exec .venv/bin/python examples/python/quickstart.py
