@@ -4,10 +4,10 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-torch check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable dist release quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-torch check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable wheel-portable check-portable check-aarch64 dist release quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 setup: ## install Debian packages and .venv with torch
 	@tools/setup.sh
@@ -45,7 +45,7 @@ TORCH ?= python3.10=2.10.0 python3.13=2.15.0
 check-torch: wheel ## the wheels beside the oldest and the newest Python and torch, and tests of every private name of torch there: make check-torch TORCH="python3.11=2.11.0" (by uv; a gigabyte each)
 	@$(PYTHON) tests/wheel/environments.py $(TORCH)
 
-check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, the Python tests on the wheel that is released, killed users of one cache, the site in a browser
+check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, the Python tests on the wheel that is released, the wheel for AArch64 under qemu, killed users of one cache, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
@@ -53,6 +53,7 @@ check-deep: build lint ## run at the end of a piece of work: format, unit tests 
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests/differential
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 -m one_in tests
 	@$(MAKE) check-portable
+	@$(MAKE) check-aarch64
 	@$(MAKE) fuzz SECONDS=60
 	@$(PYTHON) -W ignore tests/robustness/cache_kills.py --kills 200 --disk roomy,short-files
 	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py tests/docs/test_search.py
@@ -139,19 +140,28 @@ wheel: build ## write dist/torch_ingot-*.whl, and the wheel for the name torch_t
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
-PORTABLE := build/portable
-portable: setup ## build the libraries and the command line for every Linux with glibc 2.28 or later, by PyPI's zig
-	@tools/portable.sh
-	@cmake --preset portable >/dev/null && cmake --build $(PORTABLE) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
+ARCH ?= x86_64
+PORTABLE := build/portable$(if $(filter-out x86_64,$(ARCH)),-$(ARCH))
+portable: setup ## build the libraries and the command line for every Linux with glibc 2.28 or later, by PyPI's zig; ARCH=aarch64
+	@tools/portable.sh $(ARCH)
+	@cmake --preset $(notdir $(PORTABLE)) >/dev/null && cmake --build $(PORTABLE) -j 2 --target ingot_cli ingot_torch ingot_runtime_library
 
-wheel-portable: portable ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl of that build, and the wheel for the name torch_tensorrt
-	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE)
+wheel-portable: portable ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl of that build, and the wheel for the name torch_tensorrt; ARCH=aarch64
+	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE) --platform manylinux_2_28_$(ARCH)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
 
 check-portable: wheel-portable ## run the Python tests on that wheel, unpacked
-	@rm -rf $(PORTABLE)/wheel && $(PYTHON) -m zipfile -e dist/torch_ingot-[0-9]*-manylinux_2_28_*.whl $(PORTABLE)/wheel && chmod +x $(PORTABLE)/wheel/ingot/lib/ingot
+	@rm -rf $(PORTABLE)/wheel && $(PYTHON) -m zipfile -e dist/torch_ingot-[0-9]*-manylinux_2_28_x86_64.whl $(PORTABLE)/wheel && chmod +x $(PORTABLE)/wheel/ingot/lib/ingot
 	@PYTHONPATH=$(CURDIR)/$(PORTABLE)/wheel INGOT_BUILD=$(PORTABLE) $(PYTHON) -m pytest -q -n 2 tests
 	@INGOT_BUILD=$(PORTABLE) INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q tests/wheel/test_wheel.py tests/wheel/test_readme.py
+
+# Not under qemu, which lists no flags of memory; and of libraries with a C++ library inside, whose build is their own.
+AARCH64_TESTS := -huge_pages.large_memory_asks_for_them:BuildId.of_this_program
+check-aarch64: ## run unit tests, the command line and the engine with numpy of the wheel for AArch64 under qemu (Debian's qemu-user-static)
+	@$(MAKE) wheel-portable ARCH=aarch64
+	@$(PYTHON) tests/wheel/aarch64.py dist/torch_ingot-[0-9]*-manylinux_2_28_aarch64.whl --root build/portable-tools-aarch64/root
+	@cmake --build build/portable-aarch64 -j 2 --target test_base test_ir test_plan test_backend_cpu
+	@GTEST_FILTER=$(AARCH64_TESTS) ctest --test-dir build/portable-aarch64 --output-on-failure -j 2 -R '^(base|ir|plan|backend_cpu)$$'
 
 dist: libraries ## write dist/ingot-*.tar.gz: libraries, headers and the command, for any folder of a machine with this glibc or later
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD) --tarball

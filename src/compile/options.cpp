@@ -10,6 +10,7 @@
 #include "backend/run/registry.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/hardware.h"
 
 namespace ingot::compile {
 
@@ -26,6 +27,15 @@ std::optional<std::vector<Target>> parse_targets(std::string_view text) {
     targets.push_back(*target);
     if (one.size() == text.size()) return targets;
     text.remove_prefix(one.size() + 1);
+  }
+}
+
+void check_gpus(std::string_view text) {
+  const std::vector<Target> targets = *parse_targets(text);
+  for (const Target& t : targets) {
+    if (t.kind != Target::Kind::cuda || t.architecture >= hardware::oldest_gpu) continue;
+    throw Error(Code::unsupported, fmt::format("ingot does not compile for {}: its GPUs begin with sm_{}", t.text(), hardware::oldest_gpu))
+        .fix(fmt::format("take a target from cuda:sm_{} on; on an older GPU run the model on the CPU", hardware::oldest_gpu));
   }
 }
 
@@ -135,6 +145,7 @@ Options::Options() {
 void Options::set(std::string_view name, std::string_view text) {
   size_t i = index_of(name);
   check_value(i, text);
+  if (name == "target") check_gpus(text);
   values_[i] = text;
 }
 

@@ -10,7 +10,7 @@ namespace ingot::ops {
 using ir::AffineMap;
 
 Numbers spread(Numbers given, size_t axes, const char* what) {
-  if (given.size() == 1) given.assign(axes, given[0]);
+  if (given.size() == 1) given = Numbers(axes, given[0]);  // not assign(), whose number may not be one of its own
   if (given.size() != axes) fail(Code::invalid_input, "{}: {} numbers for {} axes", what, given.size(), axes);
   return given;
 }

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.append(str(HERE.parents[1] / "python"))  # after a wheel that is tested
 
 import quiet  # noqa: E402  (first)
 import torch  # noqa: E402

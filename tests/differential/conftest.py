@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "python")]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.append(str(Path(__file__).parents[2] / "python"))  # after a wheel that is tested
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -44,5 +44,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "python")]
+    sys.path[:0] = [str(HERE), str(HERE.parent)]
+    sys.path.append(str(HERE.parents[1] / "python"))  # after a wheel that is tested
     main()

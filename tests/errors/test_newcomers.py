@@ -191,8 +191,10 @@ def test_a_loaded_plan_has_a_report(tmp_path):
 
 
 def test_gpus_before_ampere(tmp_path):
-    """What docs/install.md says of them, by NVRTC: Turing has code, Volta has none."""
+    """What docs/install.md says of them: Turing has code, by NVRTC; Volta has none, also for a model that needs no NVRTC."""
     pytest.importorskip("nvidia", reason="compiles by NVRTC")
+    for model in (torch.nn.Identity(), torch.nn.Flatten()):
+        told(ingot.UnsupportedError, "does not compile for cuda:sm_70", "take a target from cuda:sm_75 on", lambda model=model: ingot.compile(model, torch.randn(3, 4), target="cpu,cuda:sm_70"))
     folder = str(next(p for p in map(Path, sys.path) if (p / "nvidia").is_dir()))
     program = f"""
 import os
@@ -207,7 +209,7 @@ except ingot.UnsupportedError as problem:
 """
     done = fresh.run(program, cwd=tmp_path, warnings=False)
     first, message, remedy = done.stdout.splitlines()
-    assert first == "cuda:sm_75" and "does not compile for sm_70: it knows sm_75 to" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
+    assert first == "cuda:sm_75" and "does not compile for cuda:sm_70: its GPUs begin with sm_75" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
 
 
 def test_a_name_of_an_input_is_not_one_of_a_call():

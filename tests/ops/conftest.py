@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "python")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[2] / "python"))  # after a wheel that is tested
 
 compared: Counter = Counter()
 skipped: Counter = Counter()

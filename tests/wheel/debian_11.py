@@ -26,7 +26,7 @@ def unpacked(wheel: Path, folder: Path):
 
 
 def model_into(folder: Path):
-    """A plan with convolution, normalization and products, its input, and eager's answers in float32 and float64."""
+    """A plan with convolution, normalization and products, the model as an exported program, its input, and eager's answers in float32 and float64."""
     import numpy
     import torch
 
@@ -37,6 +37,7 @@ def model_into(folder: Path):
     model = torch.nn.Sequential(*layers).eval().requires_grad_(False)
     x = torch.randn(5, 3, 8, 8)
     ingot.save(ingot.compile(model, inputs=[ingot.Input(shape=(5, 3, 8, 8), name="x")], fallback="error", cache="off"), folder / "model.ingot")
+    torch.export.save(torch.export.export(model, (x,)), folder / "model.pt2")
     numpy.save(folder / "x.npy", x.numpy())
     return model(x), model.double()(x.double())
 

@@ -1,5 +1,6 @@
 """The package's name and the files beside it: what pyproject.toml, messages and pages say."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,9 +9,17 @@ from pathlib import Path
 import pytest
 
 import ingot
+from ingot.engine import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = {".py", ".md", ".toml", ".sh", ".cpp", ".h", ".hpp", ".txt", ".cmake", ".yml", ""}
+
+
+def test_a_wheel_that_is_tested_is_imported():
+    """`make check-portable` names it in PYTHONPATH; no test puts the checkout before it."""
+    wheels = [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if (Path(folder) / "ingot/lib").is_dir()]
+    assert all(Path(ingot.__file__).is_relative_to(wheel) for wheel in wheels[:1])
+    assert not wheels or Path(_library.find("libingot.so.0")).is_relative_to(wheels[0])
 
 
 def test_nothing_recommends_another_projects_package():

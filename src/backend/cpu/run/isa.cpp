@@ -105,7 +105,9 @@ const char* name_of(Isa i) { return names[static_cast<int>(i)]; }
 
 std::string processor() {
   char name[49] = {};
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  std::strcpy(name, "AArch64");
+#elif defined(__x86_64__)
   constexpr unsigned first_of_name = 0x80000002;  // three leaves of CPUID, 16 letters each
   for (unsigned i = 0; i < 3; ++i) {
     unsigned words[4] = {};

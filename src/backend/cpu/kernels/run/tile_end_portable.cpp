@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/run/tile_end.h"
 
 #include "backend/cpu/run/isa/portable.inc"

@@ -10,7 +10,7 @@ namespace attention_queries {
 using ir::DType;
 
 const QueryOps& query_ops() {
-  static const QueryOps& chosen = backend::cpu::by_isa(query_ops_portable, query_ops_avx2, query_ops_avx512);
+  static const QueryOps& chosen = INGOT_TABLES(query_ops).best();
   return chosen;
 }
 

@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include <utility>
 
 #include "backend/cpu/kernels/attention_queries/run/tile_queries.h"

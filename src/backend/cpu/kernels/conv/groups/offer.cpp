@@ -1,13 +1,14 @@
 // Offers convolutions of groups with fewer columns than a vector.
 #include "backend/cpu/kernels/conv/run/tile.h"
 #include "backend/cpu/kernels/conv/site.h"
+#include "backend/cpu/run/isa.h"
 
 namespace ingot::backend::cpu {
 
 void conv_groups_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto s = conv_site(site, settings);
   if (s == nullptr || s->group_axis == SIZE_MAX) return;
-  const auto& tiles = kernels::direct_tiles_avx2;
+  const auto& tiles = INGOT_TABLES(kernels::direct_tiles).avx2;
   const auto channels = static_cast<int64_t>(s->map.indices[s->group_axis].step);
   if (s->sizes.n >= tiles.lanes || s->sizes.groups * s->sizes.n < tiles.lanes || tiles.narrow(channels, s->sizes.n) == nullptr) return;
   if (channels > 1 && s->sizes.run != channels) return;

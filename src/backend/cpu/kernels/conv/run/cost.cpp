@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/run/hardware.h"
+#include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels::conv {
 
@@ -78,8 +79,8 @@ double copied_of(const IndexMap& map, const Index& line, size_t kept) {
 double ceil_div(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
 // Of the register tiles of vectors of this width: columns along lines, rows of the GEMM.
-int64_t line_columns_of(int64_t lanes) { return (lanes == 16 ? line_tiles_avx512 : lanes == 8 ? line_tiles_avx2 : line_tiles_portable).max_columns; }
-int64_t rows_of(int64_t lanes) { return (lanes == 16 ? tile_ops_avx512 : lanes == 8 ? tile_ops_avx2 : tile_ops_portable).f32.rows; }
+int64_t line_columns_of(int64_t lanes) { return INGOT_TABLES(line_tiles).of_lanes(lanes).max_columns; }
+int64_t rows_of(int64_t lanes) { return INGOT_TABLES(tile_ops).of_lanes(lanes).f32.rows; }
 
 // Columns in pairs of vectors, and a last vector alone.
 struct Vectors {

@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/conv/run/tile.h"
 
 #include "backend/cpu/run/isa/portable.inc"

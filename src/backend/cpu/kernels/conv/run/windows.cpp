@@ -14,10 +14,11 @@ const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
   using enum backend::cpu::Isa;
   const backend::cpu::Isa isa = backend::cpu::isa();
   if (isa == portable) return direct_tiles_portable;
-  return isa == avx2 || (grouped && columns <= direct_tiles_avx2.lanes) ? direct_tiles_avx2 : direct_tiles_avx512;
+  const auto tiles = INGOT_TABLES(direct_tiles);
+  return isa == avx2 || (grouped && columns <= tiles.avx2.lanes) ? tiles.avx2 : tiles.avx512;
 }
 
-const DirectTiles& direct_tiles_of(int64_t lanes) { return lanes == 16 ? direct_tiles_avx512 : lanes == 8 ? direct_tiles_avx2 : direct_tiles_portable; }
+const DirectTiles& direct_tiles_of(int64_t lanes) { return INGOT_TABLES(direct_tiles).of_lanes(lanes); }
 
 namespace conv {
 

@@ -15,7 +15,7 @@
 
 namespace ingot::kernels {
 
-const DepthwiseConvTiles& depthwise_conv_tiles() { return backend::cpu::by_isa(depthwise_conv_tiles_portable, depthwise_conv_tiles_avx2, depthwise_conv_tiles_avx512); }
+const DepthwiseConvTiles& depthwise_conv_tiles() { return INGOT_TABLES(depthwise_conv_tiles).best(); }
 
 namespace {
 

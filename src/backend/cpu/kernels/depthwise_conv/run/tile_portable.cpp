@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
 
 #include "backend/cpu/run/isa/portable.inc"

@@ -11,7 +11,7 @@ namespace ingot::kernels {
 namespace {
 
 const FourierOps& fourier_ops() {
-  static const FourierOps& chosen = backend::cpu::by_isa(fourier_ops_portable, fourier_ops_avx2, fourier_ops_avx512);
+  static const FourierOps& chosen = INGOT_TABLES(fourier_ops).best();
   return chosen;
 }
 

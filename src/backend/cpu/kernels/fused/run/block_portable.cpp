@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include <cmath>
 #include <optional>
 #include <type_traits>

@@ -293,7 +293,7 @@ void Evaluator::row(const int64_t* at) {
 }
 
 const BlockOps& block_ops() {
-  static const BlockOps& chosen = backend::cpu::by_isa(block_ops_portable, block_ops_avx2, block_ops_avx512);
+  static const BlockOps& chosen = INGOT_TABLES(block_ops).best();
   return chosen;
 }
 

@@ -12,7 +12,7 @@ namespace ingot::kernels {
 namespace {
 
 const GridSampleOps& grid_sample_ops() {
-  static const GridSampleOps& chosen = backend::cpu::by_isa(grid_sample_ops_portable, grid_sample_ops_avx2, grid_sample_ops_avx512);
+  static const GridSampleOps& chosen = INGOT_TABLES(grid_sample_ops).best();
   return chosen;
 }
 

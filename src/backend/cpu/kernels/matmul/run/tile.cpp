@@ -9,17 +9,18 @@
 
 namespace ingot::kernels {
 
+using backend::cpu::Isa;
 using ir::DType;
 
 using namespace matmul::tuning;
 
 const TileOps& tile_ops() {
   static const TileOps ops = [] {
-    const backend::cpu::Isa isa = backend::cpu::isa();
-    using enum backend::cpu::Isa;
-    TileOps chosen = isa >= avx512 ? tile_ops_avx512 : isa == avx2 ? tile_ops_avx2 : tile_ops_portable;
-    if (isa >= avx512_bf16) chosen.bf16_dots = bf16_dots_avx512_bf16;
-    if (isa >= amx_bf16) chosen.bf16_matrix = bf16_matrix_amx;
+    TileOps chosen = INGOT_TABLES(tile_ops).best();
+#if defined(__x86_64__)
+    if (backend::cpu::isa() >= Isa::avx512_bf16) chosen.bf16_dots = bf16_dots_avx512_bf16;
+    if (backend::cpu::isa() >= Isa::amx_bf16) chosen.bf16_matrix = bf16_matrix_amx;
+#endif
     return chosen;
   }();
   return ops;
@@ -27,10 +28,10 @@ const TileOps& tile_ops() {
 
 const Int8Panels& int8_panels() {
   static const Int8Panels panels = [] {
-    const backend::cpu::Isa isa = backend::cpu::isa();
-    using enum backend::cpu::Isa;
-    Int8Panels chosen = isa >= avx512 ? int8_panels_avx512 : isa == avx2 ? int8_panels_avx2 : int8_panels_portable;
-    if (isa >= avx512_bf16) chosen.to_bf16 = int8_to_bf16_avx512;
+    Int8Panels chosen = INGOT_TABLES(int8_panels).best();
+#if defined(__x86_64__)
+    if (backend::cpu::isa() >= Isa::avx512_bf16) chosen.to_bf16 = int8_to_bf16_avx512;
+#endif
     return chosen;
   }();
   return panels;
@@ -38,10 +39,10 @@ const Int8Panels& int8_panels() {
 
 const Int4Panels& int4_panels() {
   static const Int4Panels panels = [] {
-    const backend::cpu::Isa isa = backend::cpu::isa();
-    using enum backend::cpu::Isa;
-    Int4Panels chosen = isa >= avx512 ? int4_panels_avx512 : isa == avx2 ? int4_panels_avx2 : int4_panels_portable;
-    if (isa >= avx512_bf16) chosen.to_bf16 = int4_to_bf16_avx512;
+    Int4Panels chosen = INGOT_TABLES(int4_panels).best();
+#if defined(__x86_64__)
+    if (backend::cpu::isa() >= Isa::avx512_bf16) chosen.to_bf16 = int4_to_bf16_avx512;
+#endif
     return chosen;
   }();
   return panels;

@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/matmul/run/tile_i4.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 

@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
 // The code below is for one instruction set.

@@ -12,7 +12,7 @@ namespace ingot::kernels {
 namespace {
 
 const MatrixOps& matrix_ops() {
-  static const MatrixOps& chosen = backend::cpu::by_isa(matrix_ops_portable, matrix_ops_avx2, matrix_ops_avx512);
+  static const MatrixOps& chosen = INGOT_TABLES(matrix_ops).best();
   return chosen;
 }
 

@@ -88,7 +88,7 @@ void run(const Call& call) {
 }  // namespace
 
 const KeyOps& key_ops() {
-  static const KeyOps& chosen = backend::cpu::by_isa(key_ops_portable, key_ops_avx2, key_ops_avx512);
+  static const KeyOps& chosen = INGOT_TABLES(key_ops).best();
   return chosen;
 }
 

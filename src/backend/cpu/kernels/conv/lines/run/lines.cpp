@@ -10,7 +10,7 @@
 
 namespace ingot::kernels {
 
-const LineTiles& line_tiles() { return backend::cpu::by_isa(line_tiles_portable, line_tiles_avx2, line_tiles_avx512); }
+const LineTiles& line_tiles() { return INGOT_TABLES(line_tiles).best(); }
 
 namespace {
 

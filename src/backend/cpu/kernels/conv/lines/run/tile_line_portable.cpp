@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include "backend/cpu/kernels/conv/lines/run/line_tile.h"
 
 #include "backend/cpu/run/isa/portable.inc"

@@ -303,7 +303,7 @@ void run_rows(const Call& call) {
 double cost_of_copied_rows(const ConvSizes& s, ir::DType type, const Cpu& cpu) {
   const double lanes = static_cast<double>(cpu.lanes), vectors = 2 * std::ceil(static_cast<double>(s.n) / (2 * lanes)), k = static_cast<double>(s.k);
   const double rate = matmul::peak_of(cpu.machine, type);
-  const double bytes = static_cast<double>(ir::size_of(type)), rows = static_cast<double>(std::max(1, (cpu.lanes == 16 ? tile_ops_avx512 : tile_ops_avx2).f32.rows));
+  const double bytes = static_cast<double>(ir::size_of(type)), rows = static_cast<double>(std::max(1, INGOT_TABLES(tile_ops).of_lanes(cpu.lanes).f32.rows));
   // Groups that fill a panel together are copied, and end, once.
   const double joined = std::clamp(std::floor(2 * lanes / static_cast<double>(s.n)), 1.0, static_cast<double>(s.groups));
   const double copies = k / static_cast<double>(s.run) / joined * rows_tuning::copied_run + k * bytes / 64 * rows_tuning::copied_vector;

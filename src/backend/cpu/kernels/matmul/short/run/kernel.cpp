@@ -14,11 +14,7 @@ namespace {
 
 using ir::DType;
 
-const NearTiles& near_tiles() {
-  using enum backend::cpu::Isa;
-  const backend::cpu::Isa isa = backend::cpu::isa();
-  return isa >= avx512 ? near_tiles_avx512 : isa == avx2 ? near_tiles_avx2 : near_tiles_portable;
-}
+const NearTiles& near_tiles() { return INGOT_TABLES(near_tiles).best(); }
 
 // True if B's rows are turned into a copy whose columns are neighbours.
 bool turns(const Stored& p) { return p.b_column != 1 && p.n > 1; }

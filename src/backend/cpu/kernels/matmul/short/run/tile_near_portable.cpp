@@ -1,5 +1,3 @@
-#include <immintrin.h>
-
 #include <utility>
 
 #include "backend/cpu/kernels/matmul/short/run/tile_near.h"

@@ -32,6 +32,10 @@ struct ShortMatrix {
   void (*run)(const ShortProduct&, uint16_t* copy, float* sums);
   void (*release)();
 };
+#if defined(__x86_64__)
 extern const ShortMatrix short_matrix_amx;
+#else
+inline constexpr ShortMatrix short_matrix_amx{};
+#endif
 
 }  // namespace ingot::kernels
