@@ -1,6 +1,6 @@
 // Weights of 4 bits in groups, as every backend that packs them sees them.
 #pragma once
-#include "backend/offer.h"
+#include "backend/site.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend {

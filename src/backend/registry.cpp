@@ -1,4 +1,4 @@
-#include "backend/offer.h"
+#include "backend/compiler.h"
 
 namespace ingot::backend {
 

@@ -1,6 +1,6 @@
 // The question to a backend about a node of attention, before anything has a layout.
 #pragma once
-#include "backend/offer.h"
+#include "backend/site.h"
 #include "ir/graph.h"
 
 namespace ingot::compile {

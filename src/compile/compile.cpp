@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backend/compiler.h"
 #include "base/error.h"
 #include "compile/function.h"
 #include "compile/passes/passes.h"

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "backend/compiler.h"
 #include "backend/cuda/available_test.h"
 #include "base/error.h"
 #include "compile/context.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "backend/compiler.h"
 #include "base/own_file.h"
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/offer.h"
+#include "backend/settings.h"
 #include "base/timing.h"
 #include "compile/encoded_b.h"
 #include "compile/options.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "backend/offer.h"
+#include "backend/site.h"
 #include "ir/compose.h"
 #include "ir/encoding.h"
 #include "ir/graph.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/offer.h"
+#include "backend/site.h"
 #include "ir/graph.h"
 
 namespace ingot::compile {

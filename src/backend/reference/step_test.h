@@ -2,9 +2,9 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include "backend/compiler.h"
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
-#include "backend/offer.h"
 #include "backend/run/registry.h"
 
 namespace ingot::backend::reference {

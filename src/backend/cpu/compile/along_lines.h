@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cpu {
 

@@ -1,5 +1,7 @@
 #include "backend/cpu/compile/offers.h"
 
+#include "backend/compiler.h"
+
 namespace ingot::backend::cpu {
 
 ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t index) {
@@ -18,7 +20,7 @@ void check(const Target&, const Settings&) {}
 
 Offers offers(const Site& site, const Target&, const Settings& settings) {
   Offers out;
-  site.read.reset();  // sites change between questions
+  site.reading.forget();  // sites change between questions
   out.pass = pass_of(site, settings.machine);
 #define X(name) name##_offers(site, settings, out);
 #include "backend/cpu/run/kernels.def"

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "backend/compiler.h"
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/compile/prelude.h"
@@ -27,7 +28,7 @@ void check(const Target& target, const Settings& settings) {
 
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
-  site.read.reset();  // sites change between questions
+  site.reading.forget();  // sites change between questions
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X

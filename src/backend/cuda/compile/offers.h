@@ -1,6 +1,7 @@
 // CUDA's offers; each kernel's are in its folder.
 #pragma once
 #include "backend/offer.h"
+#include "backend/settings.h"
 
 namespace ingot::backend::cuda {
 

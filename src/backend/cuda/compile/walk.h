@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cuda {
 

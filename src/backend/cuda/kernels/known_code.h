@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/run/launches.h"
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cuda {
 

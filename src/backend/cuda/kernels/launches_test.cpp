@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "backend/compiler.h"
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
@@ -20,7 +21,6 @@
 #include "backend/cuda/kernels/small_matrix/run/small_matrix_launches.h"
 #include "backend/cuda/kernels/sort/run/sort_launches.h"
 #include "backend/cuda/run/gpu.h"
-#include "backend/offer.h"
 #include "base/parallel.h"
 #include "kernels/fourier/run/fourier_args.h"
 #include "kernels/fourier/run/fourier_checks.h"

@@ -1,5 +1,6 @@
 #include "backend/reference/compile/offers.h"
 
+#include "backend/compiler.h"
 #include "backend/reference/run/body.h"
 #include "base/error.h"
 

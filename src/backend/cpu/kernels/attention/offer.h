@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels/attention/run/cost.h"
 #include "backend/offer.h"
+#include "backend/settings.h"
 
 namespace ingot::backend::cpu {
 

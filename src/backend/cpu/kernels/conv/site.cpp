@@ -189,10 +189,9 @@ Reading read(const Site& site, const Settings& settings) {
 namespace {
 
 std::shared_ptr<const ConvSite> reading_of(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
-  const auto* found = std::any_cast<Reading>(&site.read);
-  if (found == nullptr) found = &site.read.emplace<Reading>(read(site, settings));
-  if (obstacle != nullptr) *obstacle = found->obstacle;
-  return found->site;
+  const auto& found = site.reading.of<Reading>([&] { return read(site, settings); });
+  if (obstacle != nullptr) *obstacle = found.obstacle;
+  return found.site;
 }
 
 }  // namespace

@@ -120,8 +120,7 @@ Reading read(const Site& site, const DepthwiseConv& w, const Settings& settings)
 }
 
 const Reading& reading(const Site& site, const DepthwiseConv& w, const Settings& settings) {
-  const auto* found = std::any_cast<Reading>(&site.read);
-  return found != nullptr ? *found : site.read.emplace<Reading>(read(site, w, settings));
+  return site.reading.of<Reading>([&] { return read(site, w, settings); });
 }
 
 }  // namespace

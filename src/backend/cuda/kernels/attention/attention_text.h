@@ -6,7 +6,7 @@
 
 #include "backend/cuda/compile/printed_kernels.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cuda {
 

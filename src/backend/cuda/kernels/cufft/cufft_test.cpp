@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "backend/compiler.h"
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
@@ -18,7 +19,6 @@
 #include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 #include "backend/cuda/run/cufft.h"
 #include "backend/cuda/run/gpu.h"
-#include "backend/offer.h"
 #include "kernels/fourier/run/fourier_checks.h"
 
 namespace ingot::backend::cuda {

@@ -58,7 +58,7 @@ struct GemmReading {
   std::shared_ptr<const Gemm> gemm;        // null: the site is not a GEMM
   std::shared_ptr<const GemmSite> site;    // null: refused, or a sketch
   std::optional<Refusal> refusal = {};     // by all of them
-  OpenGemm of_all = {};
+  std::shared_ptr<OpenGemm> of_all = std::make_shared<OpenGemm>();  // filled by the first that needs it
 };
 
 constexpr std::string_view family = "gemm";
@@ -88,12 +88,11 @@ GemmReading read(const Site& site, const Target& target, const Settings& setting
 // Adds the implementation's offer, or its refusal.
 void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   const std::string_view name = c.run.kernel;
-  auto* kept = std::any_cast<GemmReading>(&site.read);
-  if (kept == nullptr) {
-    kept = &site.read.emplace<GemmReading>(read(site, target, settings));
-    if (kept->refusal) out.refusals.push_back(*kept->refusal);
-  }
-  const GemmReading& reading = *kept;
+  const GemmReading& reading = site.reading.of<GemmReading>([&] {
+    GemmReading first = read(site, target, settings);
+    if (first.refusal) out.refusals.push_back(*first.refusal);
+    return first;
+  });
   if (reading.gemm == nullptr || reading.refusal || !c.suits(*reading.gemm, target.architecture == 90) || !c.takes(*reading.gemm, target.architecture == 90)) return;
   const Gemm& g = *reading.gemm;
   if (!is_placed(g.a)) {
@@ -102,11 +101,12 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
         out.offers.emplace_back(Offer{.implementation = name, .cost = c.run.cost(gemm_sizes(site, g, target, settings)), .wishes = {channels_innermost, even_rows, whole_vectors}});
     if (const auto packed = packing_of(g, target.architecture == 90)) offer.packing = packing_for(*packed);
     // Hopper's tiles read floats of B only along K.
-    else if (target.architecture == 90 && g.type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
+    else if (target.architecture == 90 && g.type == ir::DType::f32)
+      offer.wishes.push_back({Role::b, Wish::Axis::k});
     return;
   }
   if (!c.may(*reading.site)) return;
-  auto step = gemm_step(c, *reading.site, site, settings.rivals, kept->of_all);
+  auto step = gemm_step(c, *reading.site, site, settings.rivals, *reading.of_all);
   if (!step) return out.refusals.push_back({name, Obstacle::types, "the kernel cannot read these layouts"});
   const kernels::GemmSizes sizes = gemm_sizes(site, g, target, settings);
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name,

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "backend/compiler.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/gemm/gemm_sites_test.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"

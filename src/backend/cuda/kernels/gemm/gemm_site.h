@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/offer.h"
+#include "backend/settings.h"
 
 namespace ingot::backend::cuda {
 

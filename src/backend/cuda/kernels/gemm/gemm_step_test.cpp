@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/compiler.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/kernels/gemm/gemm_sites_test.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"

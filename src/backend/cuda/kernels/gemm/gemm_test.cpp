@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/compiler.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "backend/cuda/kernels/matmul/run/matmul_args.h"
 #include "base/error.h"

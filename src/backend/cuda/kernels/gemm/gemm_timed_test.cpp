@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/compiler.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gpu_step_test.h"

@@ -1,4 +1,5 @@
 // Attention over a block table, by sites that are written by hand: the same numbers as over contiguous keys and values.
+#include "backend/compiler.h"
 #include "backend/reference/step_test.h"
 #include "base/error.h"
 

@@ -1,4 +1,5 @@
 // Products with optional operands, by sites that are written by hand: scales and zeros of groups along K, and rows of experts.
+#include "backend/compiler.h"
 #include "backend/reference/step_test.h"
 #include "base/error.h"
 

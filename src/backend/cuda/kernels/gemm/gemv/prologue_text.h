@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cuda {
 

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "backend/cuda/kernels/gemm/packed/run/packed_args.h"
-#include "backend/offer.h"
+#include "backend/site.h"
 
 namespace ingot::backend::cuda {
 
