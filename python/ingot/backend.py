@@ -11,7 +11,7 @@ import torch
 from .base.processes import Lock
 from .capture import autocast, composites, devices, fix, passes as passes_, subclasses
 from .capture.fixes import numbers, order, random_numbers, region_writes
-from .capture.functional import _first_line, from_aot, lays, same_sizes
+from .capture.functional import _first_line, from_aot, lays, not_functional, same_sizes
 from .capture.memory import may_write, refuse_unexpressible
 from .capture.switches import asked_masks, both_sides, experts_together, moved_modules, open_numbers, own_traces, recurrent_layers
 from .capture.traced import NotFunctional, Traced, as_aten
@@ -159,7 +159,7 @@ def _functionalised(module, fakes):
     except UnsupportedError:
         raise
     except Exception as problem:  # of many kinds, most of them assertions
-        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
+        raise not_functional(problem) from problem
     finally:
         # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
         functorch_undo_to(depth)

@@ -244,6 +244,16 @@ def test_a_model_that_runs_in_torch_altogether(tmp_path):
         "the inputs do not fit the saved program, which was compiled for x.size()[0] == 8", "", "give other sizes, or compile with wider ranges")  # fmt: skip
 
 
+def test_a_graph_that_reads_a_value_runs_in_torch():
+    """How many classes there are is in a tensor: the message says that, not something of writes."""
+    graph = torch.fx.symbolic_trace(lambda x, n: (torch.nn.functional.one_hot(x, n) + 1,))
+    x, n = torch.tensor([0, 2, 1]), torch.tensor(4)
+    compiled = ingot.ingot_backend(graph, [x, n])
+    assert "the model runs in torch: aten._local_scalar_dense.default reads a value that is known only when the model runs" in str(compiled.report)
+    assert torch.equal(compiled(x, n)[0], torch.nn.functional.one_hot(x, 4) + 1)
+
+
+
 def test_what_files_cannot_hold(tmp_path):
     module = ingot.compile(Data(), inputs=[Input((2,))])
     assert told(ingot.UnsupportedError, lambda: ingot.save(module, tmp_path / "m.ingot")) == (

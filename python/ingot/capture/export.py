@@ -19,9 +19,9 @@ from torch.nn.utils.rnn import PackedSequence
 from ..base.log import log
 from ..errors import Error, InputError, UnsupportedError
 from ..torch_internals.dynamo import UserError
-from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size, regions_of_any_size
+from ..torch_internals.sizes import GuardOnDataDependentSymNode, of_any_size, regions_of_any_size
 from ..torch_internals.tensors import is_view
-from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException, long_texts_told_to
+from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, long_texts_told_to
 from ..torch_internals.trees import pytree
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
@@ -36,6 +36,7 @@ from .switches.branches import Branches
 from .switches.equal_tensors import EqualTensors
 from .switches.known_values import KnownValues
 from .switches.only_raises import OnlyRaises
+from .traced import needs_values
 from .tracing import alone
 
 
@@ -185,16 +186,6 @@ def _traced_size(low, usual, high, other):
 
 # ---- refusals
 
-# What torch's tracer cannot know, and what its exception's text says of it.
-_NEEDS_VALUES = {
-    DataDependentOutputException: "{} reads a value that is known only when the model runs",
-    DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
-    PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
-    UnsupportedOperatorException: "torch does not know the shape of the result of {}",
-    UnsupportedFakeTensorException: "{}",
-}
-
-
 def _interrupted(problem) -> bool:
     """Whether Ctrl-C came first: torch's own clean-up may fail after it."""
     while problem is not None:
@@ -222,8 +213,8 @@ def _refusal(problem, given: Given):
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
-    if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
-        return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
+    if (unknown := needs_values(problem, reason)) is not None:
+        return UnsupportedError(f"torch.export does not take the model: {unknown}", line, JUST_IN_TIME)
     if "numpy() is not supported" in reason:
         return UnsupportedError("the model leaves torch for NumPy, whose functions cannot be traced", line, f"write it with functions of torch, or {WITH_PYTHON}, which leaves this line to Python")
     if isinstance(problem, RuntimeError) and _by_a_rule_for_shapes(problem) and not any(leaf.input is not None and leaf.input.dynamic_axes for leaf in given.leaves):

@@ -23,7 +23,7 @@ from .fixes import order, result_types
 from .memory import einsum_of_one, gives_new, hint, of_memory, refuse_unexpressible
 from .strides import corrected
 from .switches.branches import branches_of
-from .traced import NotFunctional, Traced
+from .traced import NotFunctional, Traced, needs_values
 
 Node = torch.fx.Node
 
@@ -425,7 +425,7 @@ def _functionalised(program, casts):
     try:
         functional = composites.decomposed(program, casts)
     except Exception as problem:  # of many kinds, most of them assertions
-        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
+        raise not_functional(problem) from problem
     finally:
         program.range_constraints.update(limits)
     functional.range_constraints.update({symbol: limit for symbol, limit in limits.items() if symbol in functional.range_constraints})
@@ -438,6 +438,12 @@ def _open_axes(graph):
     """The open sizes of each input."""
     axes = ([bool(free_symbols(s)) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None)
     return [flags for flags in axes if any(flags)]
+
+
+def not_functional(problem) -> NotFunctional:
+    """Of an exception of torch while it makes a graph functional."""
+    reason = _first_line(problem)
+    return NotFunctional(needs_values(problem, reason) or f"torch cannot express its writes in place as new values: {reason}")
 
 
 def _first_line(problem):

@@ -12,10 +12,26 @@ import torch
 from ..errors import UnsupportedError
 from ..torch_internals.modules import own_buffers
 from ..torch_internals.programs import updated
+from ..torch_internals.sizes import PendingUnbackedSymbolNotFound
 from ..torch_internals.tensors import FakeTensor
-from ..torch_internals.tracing import make_fx
+from ..torch_internals.tracing import DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException, make_fx
 
 Node = torch.fx.Node
+
+
+# What torch's tracer cannot know, and what its exception's text says of it.
+_NEEDS_VALUES = {
+    DataDependentOutputException: "{} reads a value that is known only when the model runs",
+    DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
+    PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
+    UnsupportedOperatorException: "torch does not know the shape of the result of {}",
+    UnsupportedFakeTensorException: "{}",
+}
+
+
+def needs_values(problem, reason: str) -> str | None:
+    """What a trace of torch cannot know, in the user's terms; None for other exceptions. reason: the exception's text."""
+    return next((said.format(reason) for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)
 
 
 class NotFunctional(UnsupportedError):
