@@ -12,6 +12,7 @@ namespace {
 
 struct BenchArguments {
   Source plan;
+  StateSource state;
   std::string against, trace, device = "auto";
   std::vector<std::string> shapes, settings;
   int threads = 0, warmup = 3;
@@ -19,8 +20,24 @@ struct BenchArguments {
   bool json = false, steps = false;
 };
 
+// The state that each run begins with; null: the session's own, with the plan's values.
+State start_of(const Runner& runner) {
+  ingot_state* made = nullptr;
+  if (runner.state != nullptr) check(ingot_state_fork(runner.state.get(), &made));
+  return State(made);
+}
+
+// Each run reads and writes the same places of caches, and none runs past their end. Not timed.
+void rewind(Runner& runner, const State& start) {
+  if (start != nullptr) {
+    check(ingot_state_copy(runner.state.get(), start.get()));
+  } else if (!runner.function.states.empty()) {
+    check(ingot_session_reset(runner.session.get()));
+  }
+}
+
 // Prints the time per label of steps, in order of first appearance.
-void print_steps(Runner& runner, double seconds) {
+void print_steps(Runner& runner, const State& start, double seconds) {
   struct Sum {
     std::string kernel, sizes;
     int64_t steps = 0, bytes = 0;
@@ -29,7 +46,8 @@ void print_steps(Runner& runner, double seconds) {
   std::vector<std::pair<std::string, Sum>> sums;
   int runs = 0;
   check(ingot_session_profile(runner.session.get(), 1, nullptr));
-  for (auto start = std::chrono::steady_clock::now(); runs == 0 || std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds; ++runs) {
+  for (auto begin = std::chrono::steady_clock::now(); runs == 0 || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds; ++runs) {
+    rewind(runner, start);
     runner.run();
     char* text = nullptr;
     check(ingot_session_profile(runner.session.get(), 1, &text));
@@ -80,23 +98,33 @@ void bench(const BenchArguments& a) {
   std::vector<Source> plans{a.plan};
   if (!a.against.empty()) plans.emplace_back(a.plan).path = a.against;
   std::vector<std::unique_ptr<Runner>> runners;
+  std::vector<State> starts;
   for (const Source& p : plans) {
     runners.push_back(std::make_unique<Runner>(p, a.threads, a.device, 0, a.settings));
+    runners.back()->use(a.state);
     runners.back()->fill({}, a.shapes);
-    for (int i = 0; i < a.warmup; ++i) runners.back()->run();
+    starts.push_back(start_of(*runners.back()));
+    for (int i = 0; i < a.warmup; ++i) {
+      rewind(*runners.back(), starts.back());
+      runners.back()->run();
+    }
   }
   std::vector<std::vector<double>> times(runners.size());
   auto now = [] { return std::chrono::steady_clock::now(); };
   // Interleaved, so that all runners see the same machine.
   for (auto start = now(); std::chrono::duration<double>(now() - start).count() < a.seconds * static_cast<double>(runners.size());) {
     for (size_t r = 0; r < runners.size(); ++r) {
+      rewind(*runners[r], starts[r]);
       auto t = now();
       runners[r]->run();
       times[r].push_back(std::chrono::duration<double, std::milli>(now() - t).count());
     }
   }
-  if (!a.trace.empty()) runners[0]->trace(a.trace);
-  if (a.steps) print_steps(*runners[0], a.seconds);
+  if (!a.trace.empty()) {
+    rewind(*runners[0], starts[0]);
+    runners[0]->trace(a.trace);
+  }
+  if (a.steps) print_steps(*runners[0], starts[0], a.seconds);
   for (size_t r = 0; r < runners.size(); ++r) print(plans[r].path.c_str(), times[r], a.json);
 }
 
@@ -108,6 +136,7 @@ void add_bench(CLI::App& app) {
   a->plan.add_to(*verb);
   verb->add_option("--against", a->against, "another plan, run alternately with the first");
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
+  a->state.add_to(*verb);
   verb->add_option("--seconds", a->seconds, "how long")
       ->check(
           [](const std::string& text) {

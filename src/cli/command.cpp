@@ -172,6 +172,40 @@ Runner::Runner(const Source& source, int threads, const std::string& device, uin
   function = describe(plan.get(), index);
 }
 
+void StateSource::add_to(CLI::App& verb) {
+  verb.add_option("--state", file, "the state to begin with (buffers, caches), as --save-state or State.save wrote it; else that of the plan");
+  verb.add_option("--state-size", sizes, "an open size of the state's caches, by its name in `ingot inspect`: NAME=256");
+}
+
+void Runner::use(const StateSource& source) {
+  if (!source.is_given()) return;
+  std::vector<std::string> names;
+  std::vector<ingot_size> sizes;
+  for (const std::string& s : source.sizes) {
+    const size_t equal = s.find('=');
+    if (equal == std::string::npos) throw Failure{usage, "--state-size takes NAME=256, not \"" + s + "\""};
+    names.push_back(s.substr(0, equal));
+    sizes.push_back({nullptr, number(s.substr(equal + 1), "--state-size takes NAME=256", s)});
+  }
+  for (size_t i = 0; i < names.size(); ++i) sizes[i].name = names[i].c_str();
+  ingot_state* made = nullptr;
+  check(ingot_state_create_with(plan.get(), weights.get(), sizes.data(), sizes.size(), &made));
+  state.reset(made);
+  if (!source.file.empty()) check(ingot_state_load(state.get(), source.file.c_str()));
+  check(ingot_session_set_state(session.get(), state.get()));
+}
+
+std::optional<std::vector<int64_t>> Runner::entry_of(const std::string& name) const {
+  size_t count = 0;
+  if (state != nullptr) check(ingot_state_count(state.get(), &count));
+  for (size_t i = 0; i < count; ++i) {
+    ingot_binding entry{};
+    check(ingot_state_entry(state.get(), i, &entry));
+    if (entry.name == name) return std::vector<int64_t>(entry.dims, entry.dims + entry.rank);
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 HostArray random_array(const Binding& b, std::vector<int64_t> dims, uint64_t seed) {
@@ -225,6 +259,10 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     const Binding& b = function.inputs[i];
     auto source = sources.find(b.name);
+    if (auto entry = entry_of(b.name); entry && source == sources.end() && !sizes.contains(b.name)) {
+      inputs.push_back({b.dtype, std::move(*entry), {}});  // without memory: the state's
+      continue;
+    }
     if (source != sources.end() && !source->second.starts_with("random:")) {
       inputs.push_back(read_npy(source->second, b.dtype));
       continue;
@@ -242,7 +280,10 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
     inputs.push_back(random_array(b, std::move(dims), seed + i));
   }
   in.clear();
-  for (HostArray& a : inputs) in.push_back(a.tensor());
+  for (HostArray& a : inputs) {
+    in.push_back(a.tensor());
+    if (a.bytes.empty()) in.back().data = nullptr;
+  }
   check(ingot_session_resolve(session.get(), in.data(), in.size()));
   outputs.clear();
   for (size_t o = 0; o < function.outputs.size(); ++o) {
@@ -269,7 +310,15 @@ void* Runner::late_output(void* user, size_t output, const int64_t* dims, int32_
   }
 }
 
-HostArray Runner::state(size_t index) {
+HostArray Runner::written_input(size_t index) {
+  HostArray& given = inputs[index];
+  if (in[index].data != nullptr) return given;
+  HostArray a = HostArray::empty(given.dtype, given.dims);
+  check(ingot_state_read(state.get(), function.inputs[index].name.c_str(), a.bytes.data(), a.bytes.size()));
+  return a;
+}
+
+HostArray Runner::state_array(size_t index) {
   const Binding& b = function.states[index];
   std::vector<int64_t> dims;
   for (const std::string& d : b.dims) dims.push_back(number(d, "a state has sizes that are numbers", d));

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ using Model = std::unique_ptr<ingot_model, Releaser<ingot_model, ingot_model_rel
 using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release>>;
 using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
 using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
+using State = std::unique_ptr<ingot_state, Releaser<ingot_state, ingot_state_release>>;
 
 // How a verb reads its plan.
 struct Source {
@@ -47,6 +49,16 @@ struct Source {
   void add_to(CLI::App& verb);  // the arguments plan, --trust, --keys and --no-mmap
 };
 Plan load_plan(const Source& source);
+
+// Which state a verb's runs write.
+struct StateSource {
+  std::string file;                    // its content; empty: that of the plan
+  std::vector<std::string> sizes;      // NAME=256, of open axes of caches
+  std::string saved;                   // where the verb saves it; empty: nowhere
+
+  bool is_given() const { return !saved.empty() || !file.empty() || !sizes.empty(); }
+  void add_to(CLI::App& verb);  // the arguments --state and --state-size
+};
 Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
 // Copies and releases a text of the library.
 std::string take(char* text);
@@ -69,6 +81,7 @@ Function describe(const ingot_plan* plan, size_t function = 0);
 struct Runner {
   Plan plan;
   Weights weights;
+  State state;  // null: the session's own, of buffers alone
   Session session;
   Function function;
   std::vector<HostArray> inputs, outputs;
@@ -79,11 +92,15 @@ struct Runner {
 
   // `settings`: NAME=VALUE of options for running.
   Runner(const Source& source, int threads, const std::string& device = "auto", uint32_t index = 0, const std::vector<std::string>& settings = {});
+  std::optional<std::vector<int64_t>> entry_of(const std::string& name) const;  // the sizes of the state's entry
+  // Later runs write this state, if one is given. Inputs that it has an entry for are read there.
+  void use(const StateSource&);
   // Sets inputs from NAME=file.npy or NAME=random:SEED; others are random. `shapes`, such as NAME=2,16, override the usual sizes.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();
   static void* late_output(void* user, size_t output, const int64_t* dims, int32_t rank);
-  HostArray state(size_t index);  // as the last run left it
+  HostArray state_array(size_t index);  // as the last run left it
+  HostArray written_input(size_t index);
   void trace(const std::string& path);  // runs once more and writes a trace of the steps' times
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 struct RunArguments {
   Source plan;
+  StateSource state;
   std::string output, trace, device = "auto";
   std::vector<std::string> inputs, shapes, settings;
   int threads = 0, repeat = 1;
@@ -18,6 +19,7 @@ struct RunArguments {
 
 void run(const RunArguments& a) {
   Runner runner(a.plan, a.threads, a.device, 0, a.settings);
+  runner.use(a.state);
   runner.fill(a.inputs, a.shapes);
   for (int i = 1; i < a.repeat; ++i) runner.run();
   a.trace.empty() ? runner.run() : runner.trace(a.trace);
@@ -31,10 +33,11 @@ void run(const RunArguments& a) {
     for (size_t o = 0; o < runner.outputs.size(); ++o) write(runner.function.outputs[o].name, runner.outputs[o]);
     // Inputs that the model has changed, by name.
     for (size_t i = 0; i < runner.inputs.size(); ++i) {
-      if (runner.function.inputs[i].written) write(runner.function.inputs[i].name, runner.inputs[i]);
+      if (runner.function.inputs[i].written) write(runner.function.inputs[i].name, runner.written_input(i));
     }
-    for (size_t i = 0; i < runner.function.states.size(); ++i) write(runner.function.states[i].name, runner.state(i));
+    for (size_t i = 0; i < runner.function.states.size(); ++i) write(runner.function.states[i].name, runner.state_array(i));
   }
+  if (!a.state.saved.empty()) check(ingot_state_save(runner.state.get(), a.state.saved.c_str()));
   for (size_t o = 0; o < runner.outputs.size(); ++o) {
     std::string shape;
     for (int64_t d : runner.outputs[o].dims) shape += (shape.empty() ? "" : ", ") + std::to_string(d);
@@ -51,6 +54,8 @@ void add_run(CLI::App& app) {
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");
   verb->add_option("--shape", a->shapes, "shape of a random input: NAME=2,16");
   verb->add_option("-o,--output", a->output, "folder for the outputs and for what the model changed (inputs, buffers), as .npy; made if it is not there");
+  a->state.add_to(*verb);
+  verb->add_option("--save-state", a->state.saved, "where to write the state after the last run (safetensors)");
   verb->add_option("--trace", a->trace, "where to write the last run as a trace (JSON for Perfetto): each step, its time and the model's line");
   verb->add_option("--repeat", a->repeat, "run this often")->check(positive);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
