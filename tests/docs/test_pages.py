@@ -134,7 +134,7 @@ def test_what_a_page_of_the_root_names_is_there(page):
     """Its links to files, and targets of make."""
     text = (ROOT / page).read_text()
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
-    for words in re.findall(r"(?:`|^ +(?:.*&& )?)make ([a-z][a-z -]*[a-z])", text, re.M):
+    for words in re.findall(r"(?:`|^ +(?:.*&& )?)make ([a-z][a-z0-9 -]*[a-z0-9])", text, re.M):
         assert set(words.split()) <= targets, f"{page} names make {words}"
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
