@@ -101,3 +101,21 @@ def test_a_benchmark_does_not_pass_the_end_of_a_cache(plans, tmp_path, steps):
     for begin in ([], ["--state", tmp_path / "state"]):
         ran("bench", plans / "counting.ingot", *begin, "--seconds", "0.01", "--warmup", "5", *steps)
     assert command("run", plans / "counting.ingot", "--state", tmp_path / "state", "--repeat", "2").returncode != 0  # the cache has four rows
+
+
+class Doubling(torch.nn.Module):
+    def forward(self, x):
+        x.mul_(2)
+        return x + 1
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_an_input_that_is_written(tmp_path, rows):
+    """Without a state it is the caller's, of any size."""
+    with torch.no_grad():
+        any_rows = ingot.Input(min_shape=(0, 2), opt_shape=(3, 2), max_shape=(8, 2))
+        ingot.save(ingot.compile(Doubling().eval(), inputs=[any_rows], target="cpu"), tmp_path / "m.ingot")
+    x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
+    np.save(tmp_path / "given.npy", x)
+    ran("run", tmp_path / "m.ingot", "-i", f"x={tmp_path}/given.npy", "-o", tmp_path / "out")
+    np.testing.assert_array_equal(np.load(tmp_path / "out/x.npy"), 2 * x)
