@@ -146,9 +146,14 @@ TEST(Capture, Expression) {
   const ir::Dim capacity = parse_size("TruncToInt(FloatTrueDiv(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))), Float('6.0', precision=53)))", resolve, {});
   for (int64_t size = 1; size <= 1000; ++size) EXPECT_EQ(capacity.evaluate(std::vector<int64_t>{size}), static_cast<int64_t>(static_cast<double>(size) * 2.0 / 6.0)) << size;
   EXPECT_EQ(parse_size("CeilToInt(Mul(Integer(-2), IntTrueDiv(Symbol('s0'), Integer(3))))", resolve, {}), -floordiv(ir::Dim(2) * s0, 3));
-  for (const char* again : {"TruncToInt(Mul(Integer(49), IntTrueDiv(Symbol('s0'), Integer(49))))", "TruncToInt(Mul(IntTrueDiv(Symbol('s0'), Integer(3)), IntTrueDiv(Symbol('s1'), Integer(3))))"}) {
+  for (const char* again :
+       {"TruncToInt(Mul(Integer(49), IntTrueDiv(Symbol('s0'), Integer(49))))", "TruncToInt(Mul(IntTrueDiv(Symbol('s0'), Integer(3)), IntTrueDiv(Symbol('s1'), Integer(3))))"}) {
     EXPECT_EQ(message([&] { parse_size(again, resolve, {}); }).find("a size is computed with Mul"), 0u) << again;
   }
+  // Of the sizes to 1,000, 10 and 24 are exact; 39 / 37 * 37 is less than 39.
+  const std::vector<ir::Symbol> tried{{"s0", 1, 1, 1000}};
+  EXPECT_EQ(parse_size("TruncToInt(Mul(Integer(24), IntTrueDiv(Symbol('s0'), Integer(24))))", resolve, tried), s0);
+  EXPECT_THROW(parse_size("TruncToInt(Mul(Integer(37), IntTrueDiv(Symbol('s0'), Integer(37))))", resolve, tried), Error);
   EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve, {}), s0 * s0);
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve, {}), floordiv(ir::Dim(3) * s0, 2));
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve, {}), floordiv(ir::Dim(11) * s0, 10));

@@ -28,6 +28,9 @@ struct Fraction {
   bool rounded = false;          // torch rounds the quotient to float64
 };
 
+constexpr int64_t max_tried_sizes = 1 << 16;  // of a range: some milliseconds
+constexpr int64_t max_number = 1 << 30;       // of which products are numbers
+
 bool is_power_of_two(const Dim& d) { return d.is_constant() && std::has_single_bit(static_cast<uint64_t>(std::abs(d.value()))); }
 
 Dim common_multiple(const Dim& a, const Dim& b) {
@@ -214,6 +217,30 @@ class ExpressionParser {
   // True if `a` is at most `b` for all values of the symbols.
   bool is_less(const Dim& a, const Dim& b) const { return (b - a).range(symbols_).min >= 0; }
 
+  // True if whole parts of this product are those of its float64: 1 / 49 * 49 is less than 1. Factors of 2 are exact, and the sizes of a short range are tried.
+  bool is_exact(const std::vector<Fraction>& parts) const {
+    const auto is_exact_factor = [](const Fraction& p) { return is_power_of_two(p.top) && is_power_of_two(p.bottom); };
+    if (std::count_if(parts.begin(), parts.end(), is_exact_factor) + 1 >= std::ssize(parts)) return true;
+    if (parts.size() != 2 || parts[0].rounded == parts[1].rounded) return false;
+    const auto& [quotient, factor] = parts[0].rounded ? std::tie(parts[0], parts[1]) : std::tie(parts[1], parts[0]);
+    std::vector<ir::SymbolId> in;
+    quotient.top.collect_symbols(in);
+    if (in.size() != 1 || in[0] >= symbols_.size() || !quotient.bottom.is_constant() || !factor.top.is_constant() || !factor.bottom.is_constant()) return false;
+    const ir::Symbol& symbol = symbols_[in[0]];
+    if (symbol.max - symbol.min > max_tried_sizes) return false;
+    std::vector<int64_t> sizes(symbols_.size(), 1);
+    for (int64_t& size = sizes[in[0]] = symbol.min; size <= symbol.max; ++size) {
+      const int64_t top = quotient.top.evaluate(sizes), bottom = quotient.bottom.value();
+      const double rounded = static_cast<double>(top) / static_cast<double>(bottom) * (static_cast<double>(factor.top.value()) / static_cast<double>(factor.bottom.value()));
+      if (std::max({std::abs(top), bottom, std::abs(factor.top.value()), factor.bottom.value()}) > max_number) return false;
+      const int64_t exact_top = top * factor.top.value(), exact_bottom = bottom * factor.bottom.value();
+      if (std::floor(rounded) != std::floor(static_cast<double>(exact_top) / static_cast<double>(exact_bottom)) ||
+          (rounded == std::floor(rounded)) != (exact_top % exact_bottom == 0))
+        return false;
+    }
+    return true;
+  }
+
   // `said`: the parts' text.
   Fraction apply(std::string_view function, const std::vector<Fraction>& parts, std::string_view said) {
     if (parts.empty()) broken();
@@ -232,9 +259,7 @@ class ExpressionParser {
         if (p.factor != 1) exact(product);
         product = {.top = product.top * p.top, .bottom = product.bottom * p.bottom, .factor = product.factor * p.factor, .rounded = product.rounded || p.rounded};
       }
-      // In float64, 1 / 49 * 49 is less than 1. Factors of 2 are exact.
-      const auto is_exact_factor = [](const Fraction& p) { return is_power_of_two(p.top) && is_power_of_two(p.bottom); };
-      if (product.rounded && std::count_if(parts.begin(), parts.end(), is_exact_factor) + 1 < std::ssize(parts)) unsupported(function);
+      if (product.rounded && !is_exact(parts)) unsupported(function);
       return product;
     }
     // The float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.

@@ -40,7 +40,11 @@ def test_masks_of_any_values(kind, no_gradients):
     model, reports = kind().eval(), []
 
     def backend(graph, examples):
-        made = ingot_backend(graph, examples)
+        try:
+            made = ingot_backend(graph, examples)
+        except Exception as problem:  # Dynamo would run the graph in eager
+            reports.append(problem)
+            raise
         reports.append(made.report)
         return made
 
@@ -50,7 +54,7 @@ def test_masks_of_any_values(kind, no_gradients):
     for mask in (CAUSAL, torch.where(torch.eye(6).bool() | (torch.rand(6, 6) < 0.5), 0.0, -torch.inf)):  # eager's fast path takes other numbers for bools
         for call in compiled:
             assert_accurate(call(x, mask), model(x, mask), exact(x.double(), mask.double()), depth=256)
-    assert [r.whole for r in reports] == [True]
+    assert [getattr(r, "whole", r) for r in reports] == [True]
     assert torch.nn.modules.transformer._detect_is_causal_mask.__code__ is asked
     assert torch.nn.modules.transformer._detect_is_causal_mask(CAUSAL) is True  # eager still asks
 
