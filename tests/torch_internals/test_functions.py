@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import fresh
 import pytest
 import torch
 
@@ -841,3 +842,20 @@ def test_place_of_move():
     assert modules.place_of_move("cpu", torch.float16)[:2] == (torch.device("cpu"), torch.float16)
     assert modules.place_of_move(torch.zeros(2, dtype=torch.float64))[:2] == (torch.device("cpu"), torch.float64)
     assert modules.place_of_move(memory_format=torch.channels_last)[3] is torch.channels_last
+
+
+def test_know_functions():
+    """Also where Dynamo first traces inside the patch: graphs with nn.Transformer broke afterwards."""
+    done = fresh.run("""
+import torch
+from ingot.torch_internals.modules import attention_traced_as_in_eager
+
+def asks(x):
+    return x + 1 if torch.overrides.has_torch_function((x,)) else x + 2
+
+x = torch.ones(2)
+with attention_traced_as_in_eager():
+    torch.compile(lambda x: torch.sin(x), backend="eager")(x)
+assert torch.equal(torch.compile(asks, backend="eager", fullgraph=True)(x), asks(x))
+""")  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

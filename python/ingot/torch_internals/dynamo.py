@@ -20,6 +20,13 @@ def renew_lock():
     convert_frame.compile_lock = threading.RLock()
 
 
+def know_functions():
+    """Fills Dynamo's table of the functions that it knows by identity, before one of them is patched: filled later, it would know the patch, and break graphs at the function for the rest of the process."""
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+    TorchInGraphFunctionVariable._get_handlers()
+
+
 def allowing_recurrent_layers():
     """A context in which Dynamo takes nn.LSTM, nn.GRU and nn.RNN."""
     return config.patch(allow_rnn=True)

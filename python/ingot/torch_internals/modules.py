@@ -11,6 +11,7 @@ from torch.nn.modules import activation as _activation
 from torch.nn.modules import module as _module
 from torch.nn.modules.transformer import _detect_is_causal_mask as asks_whether_causal  # by the values of a mask
 
+from .dynamo import know_functions
 from .patched import patched
 from .tensors import FakeTensor
 
@@ -64,6 +65,7 @@ def attention_traced_as_in_eager():
     def with_bias(plain):
         return lambda: sys._getframe(1).f_locals["self"].in_proj_bias is not None
 
+    know_functions()
     with patched(torch.overrides, "has_torch_function", without_modes), patched(_activation, "_is_make_fx_tracing", with_bias):
         yield
 
